@@ -138,12 +138,6 @@ def test_a_reset_in_mid_load_is_loaded_again():
     assert np.array_equal(device.memory(1000), image())
 
 
-def test_repeated_resets_are_refused():
-    device = Device(link(Board(reset_at=range(6, 200, 3))), DESIGN)
-    with pytest.raises(RunError, match="reset while it was loaded, 3 times"):
-        device.load(image(), {}, {})
-
-
 @pytest.mark.parametrize(
     "asked",
     [2, 3, 4, 5],
@@ -164,13 +158,6 @@ def test_another_design_is_refused():
         Device(link(Board()), 1)
 
 
-def test_a_foreign_design_is_refused():
-    board = Board()
-    board.words[register("ID").address] = 5
-    with pytest.raises(RunError, match="its register ID holds 0x00000005"):
-        Device(link(board), DESIGN)
-
-
 def test_an_image_that_does_not_fit_is_refused_before_loading():
     board = Board()
     device = Device(link(board), DESIGN)
@@ -184,15 +171,6 @@ def test_an_image_that_does_not_fit_is_refused_before_loading():
 def test_a_refusal_is_reported():
     with pytest.raises(RunError, match="refuses to read 1 words at 0x80001000"):
         link(Board()).read(window("MEMORY").base + 4096)
-
-
-def test_a_closed_line_is_reported():
-    class Closed(Board):
-        def read(self, size):
-            raise OSError(5, "Input/output error")
-
-    with pytest.raises(RunError, match="the serial line was closed: Input/output error"):
-        Device(link(Closed()), DESIGN)
 
 
 def test_a_run_that_does_not_end_is_reported():

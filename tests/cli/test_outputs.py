@@ -61,6 +61,15 @@ def test_links_are_followed_and_modes_stay(tmp_path):
     assert stat.S_IMODE((tmp_path / "kept.json").stat().st_mode) == 0o600
 
 
+def test_a_new_file_has_the_mode_of_new_files(tmp_path):
+    before = os.umask(0o027)
+    try:
+        output.write_text("new", "text")
+    finally:
+        os.umask(before)
+    assert stat.S_IMODE((tmp_path / "new").stat().st_mode) == 0o640
+
+
 def test_a_link_to_nothing_and_one_to_itself(tmp_path):
     (tmp_path / "link").symlink_to("later")
     output.write_text("link", "text")

@@ -70,16 +70,6 @@ def test_bad_input_gives_one_message_and_no_file(name, tmp_path, capsys):
     assert [p.name for p in tmp_path.iterdir()] == ["in.json"]
 
 
-@pytest.mark.parametrize(
-    "setting, reason",
-    [("speed=fast", "no reading is called 'speed'"), ("reuse=never", "reuse cannot be 'never'")],
-)
-def test_unknown_reading_is_refused(problem_file, tmp_path, capsys, setting, reason):
-    assert main("solve", problem_file, tmp_path / "out.json", "--reading", setting) == 1
-    assert reason in capsys.readouterr().err
-    assert not (tmp_path / "out.json").exists()
-
-
 def test_bench_solves_a_folder_in_fresh_processes(tmp_path, capsys):
     generate("mlp", 6, 1).save(tmp_path / "a.json")
     (tmp_path / "broken.json").write_text("{}")

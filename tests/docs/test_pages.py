@@ -2,6 +2,7 @@
 somewhere.
 """
 
+import os
 import re
 import shlex
 import subprocess
@@ -17,6 +18,7 @@ from penstock import cli, frontend
 from penstock.frontend.graph import OPERATORS
 from penstock.frontend.show.operator_pages import Given
 from penstock.runs import api
+from penstock.samples import copy
 
 ROOT = Path(__file__).parents[2]
 KNOWN = ("penstock", "mkdir", "cp", "cat", "grep")
@@ -150,3 +152,22 @@ def test_scripts_and_sessions_that_a_page_names_exist(page):
         assert (ROOT / file).is_file()
     sessions = re.findall(r"^def (\w+)\(session", (ROOT / "noxfile.py").read_text(), re.M)
     assert set(re.findall(r"nox -s (\w+)", text)) <= set(sessions)
+
+
+PAGE = Path(__file__).parents[2] / "docs" / "testing.md"
+
+
+def test_the_bench_of_a_unit_of_ones_own_passes(tmp_path):
+    folder = copy("cocotb", tmp_path / "rotary_bench")
+    (shown,) = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.S)
+    assert shown == (folder / "test_rotary.py").read_text()
+    assert len(shown.splitlines()) <= 40
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", folder.name],
+        cwd=tmp_path,
+        env={k: v for k, v in os.environ.items() if not k.startswith(("PYTEST", "COCOTB"))},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "9 passed" in done.stdout

@@ -4,9 +4,7 @@ import numpy as np
 import pytest
 from penstock.frontend import *
 from penstock.frontend.analysis.metrics import RULES
-from penstock.frontend.show import layout
 from penstock.frontend.show.draw import draw_fabric, fabric_parts
-from penstock.frontend.show.layout import Arrow, Box
 from penstock.machine.config import load
 from penstock.machine.errors import PenstockError, RunError
 from penstock.runs.expected import evaluator
@@ -180,29 +178,6 @@ def test_a_drawing_of_the_fabric_has_every_unit_and_channel(tmp_path):
     assert len(arrows) == sum(c.src[0] != c.dst[0] for c in graph.channels) + len(graph.ports) + 1
     draw_fabric(graph, config, tmp_path / "f.png")
     assert (tmp_path / "f.png").stat().st_size > 10_000
-
-
-def test_a_picture_of_thousands_of_units_has_one_box_for_all_that_are_alike(tmp_path):
-    """The DOT file has all of the units."""
-    units = [
-        Box(f"{name}{k}", f"map (add, {k} lanes)", "#ffffff")
-        for k in range(1000)
-        for name in ("front", "back")
-    ]
-    arrows = [Arrow(f"front{k}", f"back{k}") for k in range(1000)]
-    boxes_, arrows_ = layout.folded(
-        [*units, Box("y", "store", "#ffffff")],
-        [*arrows, *(Arrow(f"back{k}", "y") for k in range(1000))],
-    )
-    assert [(b.name, b.detail) for b in boxes_] == [
-        ("front*", "1000 x map (add, * lanes)"),
-        ("back*", "1000 x map (add, * lanes)"),
-        ("y", "store"),
-    ]
-    assert [(a.src, a.dst) for a in arrows_] == [("front*", "back*"), ("back*", "y")]
-    for suffix in ("png", "dot"):
-        layout.draw("many", units, arrows, tmp_path / f"many.{suffix}")
-    assert (tmp_path / "many.dot").read_text().count("->") == 1000
 
 
 def test_drawings(tmp_path):

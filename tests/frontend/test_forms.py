@@ -393,18 +393,21 @@ def assert_values(records):
 
 
 NAMES = [name for name in FORMS if name != "two_hundred_targets"]
-GROUPS = [NAMES[k::3] for k in range(3)] + [["two_hundred_targets"]]
+GROUPS = [NAMES[k::3] for k in range(3)]
 """Forms that share a fabric, for one build of the simulator."""
 
 
-@pytest.mark.parametrize("name", FORMS)
-def test_form_runs_on_the_model(name):
-    assert_values(run(together(name), "model"))
-
-
-@pytest.mark.parametrize("names", GROUPS, ids=lambda names: names[0])
-def test_forms_run_on_rtl(names):
+@pytest.mark.parametrize(
+    "names",
+    [*GROUPS, pytest.param(["two_hundred_targets"], marks=pytest.mark.deep)],
+    ids=lambda names: names[0],
+)
+def test_forms_run_on_model_and_rtl(names):
     assert_values(run(together(*names), "both"))
+
+
+def test_two_hundred_targets_run_on_the_model():
+    assert_values(run(together("two_hundred_targets"), "model"))
 
 
 @pytest.mark.parametrize("name", REFUSED)

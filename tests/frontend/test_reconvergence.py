@@ -2,7 +2,6 @@
 remedy runs.
 """
 
-import sys
 from dataclasses import replace
 
 import pytest
@@ -175,47 +174,6 @@ def test_a_load_that_a_tile_starts_may_join_the_tile(build, monkeypatch):
         model.run(lower(program(build, rows, cols), config), config, values=False)
     without = [runs(program(build, *size), "machine", monkeypatch, config) for size in sizes]
     assert not all(without)
-
-
-def nested(g, n):
-    """Forks in a chain, and one stream that each step of it reads."""
-    first = xs = cast(tiles(g, 4, 4), "fp32")
-    for _ in range(n):
-        xs = Map(xs, Map(first, Map(xs, fn=exp()), fn=add()), fn=add()).stream
-    return xs
-
-
-def layers(g, n):
-    """Products with matrices that the tiles start, each added to its input."""
-    xs = tiles(g, 20, 20)
-    for i in range(n):
-        product = Map(xs, matrix(f"w{i}", 20, 20, xs), fn=matmul())
-        xs = cast(Map(cast(xs, "fp32"), product, fn=add()), "bf16")
-    return xs
-
-
-@pytest.mark.parametrize("build", [nested, layers])
-def test_lowering_grows_with_the_program(build):
-    """Twice the program takes about twice the calls."""
-
-    def calls(n):
-        g = Graph(build.__name__)
-        Sink(build(g, n))
-        counted = 0
-
-        def count(*_):
-            nonlocal counted
-            counted += 1
-
-        sys.setprofile(count)
-        try:
-            lower(g, SMALL)
-        finally:
-            sys.setprofile(None)
-        return counted
-
-    calls(2)
-    assert calls(80) < 2.4 * calls(40)
 
 
 def test_a_branch_beside_held_beats_gets_their_slots():

@@ -5,11 +5,9 @@ bit for bit, sinks beat for beat.
 import numpy as np
 import penstock
 import pytest
-from on_the_model import CONFIG, SMALL, Case, ragged, widths
-from penstock import model
+from on_the_model import CONFIG, SMALL, Case, widths
 from penstock.frontend import *
 from penstock.machine.errors import RunError
-from penstock.runs.boundary import source_beats
 from penstock.runs.expected import expected
 
 
@@ -81,55 +79,6 @@ def test_an_empty_tile_is_not_cut():
         RunError, match="cuts an empty tile, which has no beat for its count to meet"
     ):
         expected(c.g, {}, 4, c.given)
-
-
-def test_a_column_of_several_bands_over_an_empty_tile_is_an_error():
-    c = Case()
-    Sink(Map(widths(c, "x", 9, [[9, 5], [9, 0]]), c.tiles("column", (2,), (9, 1)), fn=sub()))
-    with pytest.raises(RunError, match="sub spreads a column of 9 rows over an empty tile"):
-        expected(c.g, {}, 4, c.given)
-    with pytest.raises(RunError, match=r"unit Map\.second_cols .* its inputs differ in stop level"):
-        c.run()
-
-
-@pytest.mark.parametrize("what", ["rows", "columns", "products"])
-def test_tiles_of_a_group_that_differ_in_size_are_a_fault(what):
-    c = Case()
-    if what == "columns":
-        x = Accum(
-            c.source(
-                "x",
-                (1, 2, ragged(c, "J")),
-                [[[c.tile(3, 4) for _ in range(n)] for n in (2, 1)]],
-                tile=(3, 4),
-            ),
-            fn=retile_col(),
-            rank=1,
-        )
-    else:
-        x = Accum(
-            c.source(
-                "x",
-                (1, 2, ragged(c, "K")),
-                [[[c.tile(1, 4) for _ in range(n)] for n in (9, 3)]],
-                tile=(1, 4),
-            ),
-            fn=retile_row(),
-            rank=1,
-        )
-    if what == "products":
-        Sink(Accum(x, c.tiles("w", (1, 2), (4, 6), 2), fn=matmul(), rank=1))
-    else:
-        Sink(Accum(x, fn=add(), rank=1))
-    units = lower(c.g, CONFIG)
-    with pytest.raises(
-        RunError,
-        match=(
-            r"unit Accum.*tiles that it reduces differ in their number of physical tiles, or .*, "
-            r"in cycle \d+"
-        ),
-    ):
-        model.run(units, CONFIG, sources=source_beats(c.g, units, c.given))
 
 
 @pytest.mark.parametrize("first", [True, False])

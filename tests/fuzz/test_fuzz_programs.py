@@ -1,6 +1,7 @@
 """Random programs on the model against their NumPy meaning; what was found stays right."""
 
 import json
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -9,7 +10,8 @@ import pytest
 from penstock import cli
 from penstock.frontend.analysis.forms import forms_of, forms_of_class
 from penstock.frontend.operators.boundary import Sink
-from penstock.fuzz import campaign, programs
+from penstock.fuzz import campaign, programs, slices, streams
+from penstock.fuzz.campaign import Campaign
 from penstock.fuzz.coverage import Coverage, wanted
 from penstock.fuzz.draw import SIZED, VARIANTS, Goal, attempt, draw
 from penstock.fuzz.drawer import Drawer
@@ -18,7 +20,6 @@ from penstock.fuzz.recipe import Built, Recipe, build
 from penstock.fuzz.replay import replay
 from penstock.machine.deadlock import DeadlockError
 from penstock.machine.errors import PenstockError
-from penstock.machine.forms import FORMS
 
 FOUND = sorted((Path(__file__).parent / "found").glob("*.json"))
 
@@ -82,24 +83,6 @@ def test_a_product_that_is_taken_back_is_not_remembered():
 @pytest.mark.parametrize("path", FOUND, ids=lambda p: p.stem)
 def test_what_was_found_stays_right(path):
     assert replay(path) is None
-
-
-def test_a_seed_draws_the_same_program():
-    goals = [
-        Goal(("Partition",)),
-        Goal(("Streamify affine",), "Streamify: turns listed, order affine"),
-    ]
-    assert draw((3, 4), 2, "fp32", goals).key() == draw((3, 4), 2, "fp32", goals).key()
-
-
-def test_machines_have_the_form_that_is_asked_for():
-    forms = {f: [programs.machine((s,), f).machine for s in range(30)] for f in FORMS}
-    for form in FORMS[1:]:
-        assert {m.deep for m in forms[form]} == {"deep" in form}
-    for form in ("lean", "lean_deep"):
-        assert all(m.dram.line_bytes <= 8 * m.t and m.address_bits == 24 for m in forms[form])
-    assert {m.deep for m in forms["any"]} == {True, False}
-    assert {m.dram.line_bytes for m in forms["deep"]} >= {64, 32}
 
 
 def test_a_campaign_draws_around_the_operators_that_are_asked_for():
@@ -193,22 +176,6 @@ def test_a_failure_is_shrunk_kept_and_replayed(tmp_path, monkeypatch, capsys):
     assert cli.main(["fuzz", "--replay", str(failure.path)]) == 0
 
 
-def test_a_smaller_program_that_fails_in_another_way_is_another_failure():
-    value = (
-        "channel p3_map_7.out -> p3_zip_1.in beat 12: payload digest (3 of 40 beats): model "
-        "00ab, RTL 00cd"
-    )
-    assert campaign.kind_of(value) == campaign.kind_of(
-        "channel p0_exp.out -> p0_x.in beat 0: payload digest (1 of 1 beats): model 7, RTL 8"
-    )
-    assert campaign.kind_of(value) != campaign.kind_of(
-        "channel p3_map_7.out -> p3_zip_1.in beat 12: accepted: model in cycle 4, RTL in cycle 5"
-    )
-    assert campaign.kind_of("tensor y differs from the NumPy meaning") != campaign.kind_of(
-        "sink sink_2: takes 3 beats, the reference 2"
-    )
-
-
 def test_a_named_depth_that_does_not_free_a_program_is_a_failure(monkeypatch):
     """Runs that never finish, whatever their depths: a planted fault."""
 
@@ -228,3 +195,28 @@ def test_a_file_that_is_no_failure_is_refused(tmp_path, capsys):
     assert "is not a kept failure" in capsys.readouterr().err
     assert cli.main(["fuzz", "--replay", str(tmp_path / "y.json")]) == 1
     assert capsys.readouterr().err == f"penstock: no such file: {tmp_path / 'y.json'}\n"
+
+
+def sides(run, count):
+    """Findings of a campaign in this process, and on an executor."""
+    found = Campaign(), Campaign()
+    run(found[0], count, 1)
+    with ThreadPoolExecutor(1) as executor:
+        run(found[1], count, 1, executor=executor)
+    return found
+
+
+def test_slices_side_by_side_find_what_they_find_one_by_one(monkeypatch):
+    monkeypatch.setattr(slices, "SLICE", 4)
+    here, there = sides(slices.run_slices, 8)
+    assert here.counts == there.counts and here.counts["programs"] == 8
+    assert here.coverage.hits == there.coverage.hits
+
+
+def test_slices_of_streams_are_the_streams_of_one_piece(monkeypatch):
+    monkeypatch.setattr(slices, "STREAM_SLICE", 2)
+    here, there = sides(slices.run_stream_slices, 2 * streams.streams_of_a_point() + 1)
+    whole = Campaign()
+    streams.run_streams(whole, here.counts["streams"], 1, on="model")
+    assert here.counts == there.counts == whole.counts
+    assert here.coverage.hits == there.coverage.hits == whole.coverage.hits

@@ -7,18 +7,14 @@ whole ones with something wrong in one place.
 from __future__ import annotations
 
 import argparse
-import itertools
+import json
 import random
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from functools import partial
 
 from penstock.cli import parser
 from penstock.system.output import OutputFolder, folder_option
-from whole import BIG, Line
-from wrong_files import damaged, json_fields
-
-# -- options
-# ----------------------------------------------------------------------------------------
+from whole import BIG, Line, base
 
 WORDS = {
     "new": [],
@@ -95,14 +91,10 @@ def options() -> Iterator[Line]:
                 option = action.option_strings[-1]
                 yield Line([*words, option], refused=True)
                 yield from (
-                    Line([*words, option, v], refused=must, seconds=_seconds(name, option, v))
+                    Line([*words, option, v], refused=must)
                     for v, must in _values(name, action)
                     if must or name not in LONG
                 )
-
-
-def _seconds(name: str, option: str, value: str) -> float:
-    return float("--time" in (option, *WORDS.get(name, [])))
 
 
 def _values(name: str, action: argparse.Action) -> Iterator[tuple[str, bool | None]]:
@@ -136,23 +128,102 @@ def _commands(
         yield " ".join(path), [a for a in p._actions if not isinstance(a, argparse._HelpAction)]
 
 
-def every(seed: int = 0) -> list[Line]:
-    """All lines of a seed."""
-    return list(itertools.chain(*kinds(seed)))
+_READERS = {
+    "mine.py": ["run mine.py --no-values --quiet"],
+    "mine.toml": ["run mine.py --config mine.toml --no-values --quiet"],
+    "p.json": ["dag check p.json s.json", "dag solve p.json o.json --time 1 --quiet"],
+    "s.json": ["dag check p.json s.json"],
+    "fail.json": ["fuzz --replay fail.json"],
+    "r.json": ["explain r.json", "diff r.json r.json"],
+    "g.dfg": ["overlay compare g.dfg --mesh 1x1 --pe static --quiet"],
+    "m.mtx": ["overlay compare lu:m.mtx --mesh 1x1 --pe static --quiet"],
+    "m.mtx.gz": ["overlay compare lu:m.mtx.gz --mesh 1x1 --pe static --quiet"],
+    "l.npy": [
+        "show published_attention --config paper_attention --set trace=l.npy",
+        "deadlock published_attention --config paper_attention --timing stepsim --set requests=4"
+        " --set trace=l.npy --quiet",
+    ],
+    "e.npz": [
+        "deadlock published_moe --config paper_moe --timing stepsim --set tokens=4 --set experts=4"
+        " --set top_k=2 --set dim=64 --set trace=e.npz --quiet"
+    ],
+}
+READERS = {file: [line.split() for line in lines] for file, lines in _READERS.items()}
+"""Command lines that read a file."""
 
 
-def kinds(seed: int) -> tuple[Iterable[Line], ...]:
-    """All lines of a seed, by what is wrong."""
-    return options(), damaged(seed), json_fields(seed)
+WRONG = [
+    b"",
+    b"\x00\xff\xfe",
+    "é".encode("latin-1"),
+    b"[" * 100_000,
+    b'{"a":' * 100_000,
+    b"nonsense\n",
+    b"\xef\xbb\xbf",
+]
 
 
-def sample(count: int, seed: int = 0) -> list[Line]:
-    """Some of them, of each kind alike."""
-    every_kind = [list(lines) for lines in kinds(seed)]
-    most = -(-count // len(every_kind))
+VALUES = [None, True, "x", -1, 0, 1.5, float("nan"), float("inf"), 5e-324, 2**63 - 1, 2**31]
+VALUES += [[], {}, [None], [[-1]], {"a": 1}]
+
+
+def damaged(seed: int) -> Iterator[Line]:
+    """Files that are cut, empty, of another format, missing, a folder, or have a byte changed."""
     rng = random.Random(seed)
-    return [line for lines in every_kind for line in rng.sample(lines, min(len(lines), most))]
+    for name, whole in base().items():
+        lines = READERS[name]
+        for text in (*WRONG, whole[: len(whole) // 2], whole[:-2], whole + whole):
+            yield Line(lines[0], {name: text})
+        yield Line(lines[-1], {name: None}, refused=True)
+        for _ in range(6):
+            changed = bytearray(whole)
+            changed[rng.randrange(len(changed))] = rng.randrange(256)
+            yield Line(rng.choice(lines), {name: bytes(changed)})
 
 
-if __name__ == "__main__":
-    print(len(every()))
+def json_fields(seed: int) -> Iterator[Line]:
+    """JSON files with a value changed, a field gone, unknown or repeated."""
+    rng = random.Random(seed)
+    for name in ("p.json", "s.json", "fail.json", "r.json"):
+        text = base()[name].decode()
+        first, *_ = lines = READERS[name]
+        for place in _places(json.loads(text)):
+            for value in rng.sample(VALUES, 3):
+                yield Line(rng.choice(lines), {name: _edited(text, place, value)})
+            if isinstance(place[-1], str):
+                yield Line(first, {name: _edited(text, place)})
+        start = text.index('"')
+        for field in (text[start : text.index(":")], '"bogus"'):
+            wrong = f"{text[:start]}{field}: 1, {text[start:]}"
+            yield Line(first, {name: wrong.encode()}, refused=True)
+
+
+def _places(value, path: tuple = ()) -> Iterator[tuple]:
+    """Keys that lead to each value within a value."""
+    inside = value.items() if isinstance(value, dict) else enumerate(value)
+    for key, inner in inside:
+        yield (*path, key)
+        if isinstance(inner, (dict, list)):
+            yield from _places(inner, (*path, key))
+
+
+def _edited(text: str, place: tuple, *new) -> bytes:
+    """JSON with another value at a place, or without it."""
+    whole = at = json.loads(text)
+    for key in place[:-1]:
+        at = at[key]
+    if new:
+        at[place[-1]] = new[0]
+    else:
+        del at[place[-1]]
+    return json.dumps(whole).encode()
+
+
+def lines(seed: int = 0, count: int | None = None) -> list[Line]:
+    """All lines of a seed; ``count``: so many of them, of each kind alike."""
+    kinds = [list(x) for x in (options(), damaged(seed), json_fields(seed))]
+    if count is not None:
+        most = -(-count // len(kinds))
+        rng = random.Random(seed)
+        kinds = [rng.sample(found, min(len(found), most)) for found in kinds]
+    return [line for found in kinds for line in found]

@@ -20,7 +20,11 @@ class Line:
     # files beside those of :func:`base`, or in their place; None: a folder
     files: dict[str, bytes | None] = field(default_factory=dict)
     refused: bool | None = None  # whether it has to be refused; None: it may be taken
-    seconds: float = 0.0  # what it is given with ``--time``
+
+    @property
+    def seconds(self) -> float:
+        """Time that it is given with ``--time``."""
+        return float("--time" in self.argv)
 
 
 PROGRAM = """

@@ -103,15 +103,6 @@ def test_deliveries_of_another_run_are_refused(recorded, tmp_path, change, messa
         model.run(graph, replaying(config, tmp_path / "other.csv"), tensors)
 
 
-def test_a_run_with_late_requests_is_refused(recorded):
-    config, _graph, _tensors, _run, path = recorded
-    slow = replaying(config, path)
-    slow = replace(slow, machine=replace(slow.machine, load_lines=4))
-    graph, tensors = lowered(slow)
-    with pytest.raises(RunError, match="does not ask next for line"):
-        model.run(graph, slow, tensors)
-
-
 @pytest.mark.parametrize(
     ("text", "message"),
     [
@@ -135,10 +126,3 @@ def test_a_damaged_file_is_refused(recorded, tmp_path, text, message):
     (tmp_path / "bad.csv").write_text(text)
     with pytest.raises(ConfigError, match=message):
         model.run(graph, replaying(config, tmp_path / "bad.csv"), tensors)
-
-
-def test_a_configuration_names_its_file():
-    with pytest.raises(ConfigError, match="deliveries must name a file for kind 'trace'"):
-        configs.from_dict({"machine": {"dram": {"kind": "trace"}}}, "c")
-    with pytest.raises(ConfigError, match="deliveries must be empty for kind 'pipe'"):
-        configs.from_dict({"machine": {"dram": {"deliveries": "x.csv"}}}, "c")

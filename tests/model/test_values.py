@@ -1,6 +1,7 @@
 """Values: bit for bit against the NumPy arithmetic, and digests of whole beats."""
 
 import numpy as np
+import pytest
 from numba import njit
 from penstock import model
 from penstock.frontend import build, lower
@@ -10,7 +11,9 @@ from penstock.machine.beat import FNV_OFFSET, FNV_PRIME
 from penstock.machine.config import load
 from penstock.machine.kinds.accum import Accum
 from penstock.machine.kinds.compute import Map, Matmul
-from penstock.model import functions, layout
+from penstock.model import acts, functions, layout, precompile, units
+from penstock.model.layout import Layout
+from penstock.runs.point import Point
 from penstock.testing.graphs import (
     FULL,
     TILE,
@@ -190,3 +193,17 @@ def test_a_trace_does_not_depend_on_looks_of_python(monkeypatch):
         run_ = model.run(graph, config, program.inputs(0), trace=True)
         traces.append([(p.accept, p.deliver, p.address, p.digest) for p in run_.ports])
     np.testing.assert_equal(traces[0], traces[1])
+
+
+@pytest.mark.parametrize("program", ["swiglu", "simple_moe", "moe", "attention"])
+def test_the_units_compiled_beside_are_those_of_the_run(program, monkeypatch):
+    point = Point(program, load("small_fpga"), {})
+    used = set()
+    monkeypatch.setattr(acts, "address", lambda name: used.add(f"unit:{name}") or 0)
+    Layout(point.graph, point.config, None, False, point.source_beats(), {}, frozenset())
+    assert precompile._units([point.graph]) == used
+
+
+def test_a_run_compiles_no_unit_that_it_has_not():
+    point = Point("swiglu", load("small_fpga"), {})
+    assert len(precompile._units([point.graph])) < len(units.KINDS) / 2

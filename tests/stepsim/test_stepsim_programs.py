@@ -194,29 +194,3 @@ def test_coarse_shares_come_round():
         list(range(48, 64)),
     ]
     assert consecutive(8, 4, 0) == [[0, 1], [2, 3], [4, 5], [6, 7]]
-
-
-@pytest.mark.parametrize(
-    "text, params",
-    [
-        ("parallel must be coarse, interleaved or dynamic, not 'fair'", dict(parallel="fair")),
-        ("share is 4 with parallel='dynamic'", dict(share=4)),
-        ("no such file: nothing.npy", dict(trace="nothing.npy")),
-    ],
-)
-def test_bad_parameters_of_the_published_attention(text, params):
-    with pytest.raises(PenstockError, match=text):
-        build("published_attention", params, SMALL).streams(0)
-
-
-@pytest.mark.parametrize(
-    "text, params",
-    [
-        ("inter .48. must be a multiple of tile_inter .64.", dict(inter=48)),
-        ("experts .128. of the regions .3.", dict(regions=3)),
-        ("no such file: nothing.npz", dict(trace="nothing.npz")),
-    ],
-)
-def test_bad_parameters_of_the_published_program(text, params):
-    with pytest.raises(PenstockError, match=text):
-        build("published_moe", params | dict(tokens=8), SMALL).streams(0)

@@ -2,7 +2,6 @@
 
 import json
 import os
-import resource
 import signal
 import subprocess
 import sys
@@ -47,23 +46,6 @@ def pool():
     made.lead = 0.0
     yield made
     made.end()
-
-
-def test_temporary_files_in_a_deep_folder_leave_no_room_for_sockets(tmp_path):
-    """A pool starts there too, without the server that it would reach by one."""
-    deep = tmp_path / ("d" * 100)
-    deep.mkdir()
-    code = (
-        "from penstock.runs import executors\n"
-        "if __name__ == '__main__':\n"
-        "    with executors.processes(1).renew() as workers:\n"
-        "        print(workers.submit(len, 'four').result(60))\n"
-    )
-    script = tmp_path / "pool.py"
-    script.write_text(code)
-    env = os.environ | {"TMPDIR": str(deep)}
-    done = subprocess.run([sys.executable, script], env=env, capture_output=True, text=True)
-    assert (done.returncode, done.stdout) == (0, "4\n"), done.stderr
 
 
 def ran(program):
@@ -286,19 +268,3 @@ def test_a_worker_ends_with_its_parent(tmp_path):
     while alive(pid) and time.monotonic() < until:
         time.sleep(0.05)
     assert not alive(pid)
-
-
-def test_cpu_time_of_workers_is_that_of_this_process_children():
-    def spent():
-        return sum(resource.getrusage(resource.RUSAGE_CHILDREN)[:2])
-
-    pool = executors.processes(2)
-    work = [range(10_000_000)] * 2
-    begun = time.process_time()
-    sum(work[0])
-    alone = time.process_time() - begun
-    before = spent()
-    list(pool.started().map(sum, work))
-    pool.end()
-    executors.end_server()
-    assert spent() - before > alone

@@ -1,9 +1,12 @@
-"""Many points in the memory of one."""
+"""Memory: of many points, and of this process alone."""
 
 import gc
+import subprocess
+import sys
 import weakref
 
 from penstock.runs import api, outcomes, point
+from penstock.system import memory
 
 
 def test_a_point_that_has_run_leaves_only_its_record(monkeypatch):
@@ -26,3 +29,25 @@ def test_a_point_that_has_run_leaves_only_its_record(monkeypatch):
         values=False,
     )
     assert len(made) == 3 and max(alive) <= 1
+
+
+MANY = 300 * 2**20
+SAYS = "from penstock.system import memory; print(memory.peak())"
+
+
+def said():
+    """Peak memory that a fresh process reports of itself."""
+    return int(subprocess.check_output([sys.executable, "-c", SAYS]))
+
+
+def test_a_process_says_nothing_of_the_one_that_started_it():
+    held = bytearray(b"1") * MANY
+    assert memory.peak() > len(held)
+    assert said() < MANY / 2
+
+
+def test_the_peak_stays_when_memory_is_given_back():
+    before = memory.peak()
+    held = bytearray(b"1") * (before + MANY)
+    del held
+    assert memory.peak() > before

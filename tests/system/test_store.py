@@ -1,10 +1,7 @@
 """The store of results: what it keeps, what it can lose, who may share it."""
 
 import json
-import os
 import resource
-import subprocess
-import sys
 
 import pytest
 from penstock.machine.errors import PenstockError
@@ -12,7 +9,6 @@ from penstock.runs import many, results
 from penstock.runs.pareto import Front
 from penstock.runs.store import Store
 
-scan = Store._scan
 POINTS = [{"batch": 4, "tile_b": 4, "tile_inter": i} for i in (4, 8, 16)]
 
 
@@ -89,25 +85,6 @@ def test_writers_share_a_folder(tmp_path):
     assert len(files(tmp_path)) == 1
 
 
-def test_files_of_several_stores_are_joined_by_cat(tmp_path):
-    swept(tmp_path / "one", POINTS[:2])
-    swept(tmp_path / "two", POINTS)
-    (one,), (two,) = files(tmp_path / "one"), files(tmp_path / "two")
-    one.write_bytes(one.read_bytes() + two.read_bytes())
-    joined = Store(tmp_path / "one")
-    assert (len(joined), joined.damaged) == (3, 0)
-    assert joined.prune(lambda row: not results.stale(row)) == (3, 0)
-
-
-def test_an_append_reads_the_file_only_after_other_writers(tmp_path, monkeypatch):
-    one, two = Store(tmp_path), Store(tmp_path)
-    run(two, POINTS[:1])
-    read = []
-    monkeypatch.setattr(Store, "_scan", lambda self, file: read.append(1) or scan(self, file))
-    run(one, POINTS[1:])
-    assert len(read) == 1 and len(one) == 3
-
-
 def test_a_reader_follows_a_writer(tmp_path):
     reader = Store(tmp_path)
     with Store(tmp_path) as store:
@@ -176,37 +153,3 @@ def test_a_front_holds_what_no_other_is_below():
     for at in ((3, 3), (1, 4), (2, 2), (4, 1), (2, 2), (2, 5)):
         front.add(at, None)
     assert sorted(at for at, _ in front.items) == [(1, 4), (2, 2), (4, 1)]
-
-
-def most_memory(*words):
-    """Bytes that a command takes at most."""
-    process = subprocess.Popen(
-        [sys.executable, "-m", "penstock", *words], stdout=subprocess.DEVNULL
-    )
-    _, status, used = os.wait4(process.pid, 0)
-    process.returncode = status
-    assert status == 0
-    return 1024 * used.ru_maxrss
-
-
-@pytest.mark.deep
-@pytest.mark.parametrize(
-    "words", [["list"], ["table", "--sort", "cycles"], ["export", "--csv", os.devnull]]
-)
-def test_commands_hold_the_keys_of_a_store_and_not_its_records(tmp_path, words):
-    """A record has a thousand bytes and more."""
-    call = many.call("swiglu", "small_fpga", [{"batch": 4}], values=False)
-    (outcome,) = many.outcomes("swiglu", "small_fpga", [{"batch": 4}], values=False)
-    outcome.model.units = []
-    outcome.model.channels = []
-    took = []
-    for points in (1000, 100_000):
-        folder = tmp_path / str(points)
-        with Store(folder) as store:
-            for i in range(points):
-                outcome.model.cycles = 1000 + 7919 * i % 100_003
-                store.add(f"{i:020x}", call, 0, outcome)
-        assert sum(path.stat().st_size for path in files(folder)) > 1000 * points
-        action, *more = words
-        took.append(most_memory("results", action, str(folder), *more))
-    assert took[1] - took[0] < 400 * 100_000
