@@ -192,6 +192,16 @@ def formal(session: nox.Session) -> None:
 
 
 @nox.session
+def ngspice(session: nox.Session) -> None:
+    """Operating points beside those of ngspice, Debian's package (seconds)."""
+    install(session)
+    if not shutil.which("ngspice"):
+        session.error("there is no ngspice: apt-get install ngspice")
+    tests = ("tests/overlay/test_overlay_spice.py", "-k", "ngspice")
+    session.run("pytest", "-m", "deep", *tests, env=PYTEST_ENV)
+
+
+@nox.session
 def measure(session: nox.Session) -> None:
     """Renew dated measurements by name: `-- NAME[/CASE] ...`; `-- --list` lists them."""
     install(session, "test,fpga")

@@ -129,6 +129,12 @@ EXAMPLES = {
         "one expert of the simplified mixture of experts",
         "penstock overlay compare step:swiglu,t=2,silu=spelled --mesh 2x2 --alu pipelined",
     ),
+    "overlay spice": (
+        "penstock overlay spice circuits/inverter.cir --mesh 2x2 --alu pipelined   # `penstock new "
+        "circuits` copies it; seconds",
+        "penstock overlay spice circuits/clipper.cir --mesh 2x2 --pe static --on both   # and the "
+        "RTL, each write; minutes for a first build",
+    ),
     "overlay resources": (
         "penstock overlay resources --out out/xc7   # tables and figures 5 to 7, 15 minutes; a "
         "run that is stopped goes on where it was",

@@ -79,6 +79,11 @@ SAMPLES = {
         "a circuit matrix (Matrix Market): the pattern of ISCAS'89 s27, drawn values",
         "penstock overlay compare lu:{file} --mesh 4x4",
     ),
+    "circuits": Sample(
+        "circuits",
+        "SPICE netlists: diode clipper, bipolar amplifier, CMOS inverter, CMOS adder of 50 nodes",
+        "penstock overlay spice {file}/inverter.cir --mesh 2x2",
+    ),
     "problem": Sample(
         "problem.json",
         "a DAG problem: a gated layer with its residual",

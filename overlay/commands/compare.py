@@ -13,7 +13,7 @@ from ...machine.limits import within
 from ...runs.tables import print_table, to_csv
 from ...system import output
 from ..core.forms import FORMS
-from . import board, hardware
+from . import board, hardware, spice
 from .options import add_overlay, add_placement, effort_of, mesh_of, overlays_of
 
 
@@ -56,6 +56,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     _add_figures(commands)
     hardware.add_commands(commands)
     board.add_commands(commands)
+    spice.add_commands(commands)
 
 
 def _add_figures(commands) -> None:

@@ -17,8 +17,9 @@ What else it needs from outside is switched as it is used.
 from __future__ import annotations
 
 import ast
+import heapq
 import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import NoReturn
 
 import numpy as np
@@ -216,6 +217,29 @@ class Value:
             self.builder.title,
             remedy="use where(condition, x, y), and & | ~ between comparisons",
         )
+
+
+class Depth:
+    """Longest path to each node of a graph that is being built."""
+
+    def __init__(self, g: Builder):
+        self.g = g
+        self._of: list[int] = []
+
+    def of(self, v: Value) -> int:
+        """Nodes on the longest path to ``v``, sources not counted."""
+        for _, a, b, _ in self.g._rows[len(self._of) :]:
+            self._of.append(1 + max((self._of[k] for k in (a, b) if k >= 0), default=-1))
+        return self._of[v.node]
+
+    def join(self, op: Op, items: Iterable[Value]) -> Value:
+        """A tree of one operation that joins what is there first."""
+        heap = [(self.of(v), v.node, k, v) for k, v in enumerate(items)]
+        heapq.heapify(heap)
+        for k in range(-len(heap) + 1, 0):
+            v = self.g.op(op, heapq.heappop(heap)[-1], heapq.heappop(heap)[-1])
+            heapq.heappush(heap, (self.of(v), v.node, k, v))
+        return heap[0][-1]
 
 
 def sqrt(x: Value) -> Value:

@@ -7,7 +7,6 @@ ones, and of outputs. Derivatives follow the chain rule from one intermediate re
 
 from __future__ import annotations
 
-import heapq
 import operator
 from dataclasses import dataclass, field
 from functools import cache, reduce
@@ -19,7 +18,7 @@ from sympy.logic.boolalg import And, BooleanFalse, BooleanTrue, Not, Or
 from ...machine.errors import ProgramError
 from ..core.dataflow import DataflowGraph
 from ..core.ops import Op
-from .builder import Builder, Value, absolute, exp, log, maximum, minimum, power, where
+from .builder import Builder, Depth, Value, absolute, exp, log, maximum, minimum, power, where
 
 EXP_LIMIT = 80.0
 """Argument from which :class:`LimExp` is continued by its tangent: e**80 fits in fp32."""
@@ -244,16 +243,8 @@ class _Lowering:
         self.builder = Builder(title)
         self.values: dict[sy.Symbol, Value] = {}
         self.pending: dict[sy.Symbol, sy.Expr] = {}
-        self._depth: list[int] = []
+        self.depth = Depth(self.builder)
         self._done: dict[sy.Basic, Value] = {}
-
-    def depth(self, v: Value) -> int:
-        rows = self.builder._rows
-        for _, a, b, _ in rows[len(self._depth) :]:
-            self._depth.append(
-                1 + max(self._depth[a] if a >= 0 else 0, self._depth[b] if b >= 0 else 0)
-            )
-        return self._depth[v.node]
 
     def lower(self, e: sy.Basic) -> Value:
         """The node of an expression; equal expressions are one node."""
@@ -290,15 +281,6 @@ class _Lowering:
             f"{e.func.__name__} has no meaning on the ALU", f"device {self.builder.title}"
         )
 
-    def _join(self, op: Op, items: list[Value]) -> Value:
-        """A tree that joins what is there first."""
-        heap = [(self.depth(v), v.node, v) for v in items]
-        heapq.heapify(heap)
-        while len(heap) > 1:
-            v = self.builder.op(op, heapq.heappop(heap)[2], heapq.heappop(heap)[2])
-            heapq.heappush(heap, (self.depth(v), v.node, v))
-        return heap[0][2]
-
     def _sum(self, terms) -> Value:
         plus = []
         minus = []
@@ -306,9 +288,9 @@ class _Lowering:
             (minus if t.could_extract_minus_sign() else plus).append(t)
         less = [self.lower(-t) for t in minus]
         if not plus:
-            return -self._join(Op.ADD, less)
-        more = self._join(Op.ADD, [self.lower(t) for t in plus])
-        return more - self._join(Op.ADD, less) if less else more
+            return -self.depth.join(Op.ADD, less)
+        more = self.depth.join(Op.ADD, [self.lower(t) for t in plus])
+        return more - self.depth.join(Op.ADD, less) if less else more
 
     def _product(self, e) -> Value:
         if e.args[0] == -1:
@@ -323,11 +305,11 @@ class _Lowering:
             else:
                 over.append(x)
         top = (
-            self._join(Op.MUL, [self.lower(x) for x in over])
+            self.depth.join(Op.MUL, [self.lower(x) for x in over])
             if over
             else self.builder.constant(1.0)
         )
-        return top / self._join(Op.MUL, [self.lower(x) for x in under]) if under else top
+        return top / self.depth.join(Op.MUL, [self.lower(x) for x in under]) if under else top
 
     def _piecewise(self, cases) -> Value:
         (value, condition), *rest = cases

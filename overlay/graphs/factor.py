@@ -5,6 +5,7 @@ decided once on the host.
 from __future__ import annotations
 
 import heapq
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -12,7 +13,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from ...machine.errors import ProgramError
-from .ordering import Order, order
+from .ordering import Order, named, order
 
 
 @dataclass(frozen=True)
@@ -83,14 +84,15 @@ def factorise(
     threshold: float = 1e-3,
     where: str = "matrix",
     given: Order | None = None,
+    names: Sequence[str] | None = None,
 ) -> Factors:
     """Left-looking factorisation with partial pivoting that prefers the diagonal.
 
     The diagonal is the pivot unless it is below ``threshold`` times the largest candidate; rows
     count divided by their largest entry when pivots are compared. ProgramError names the column at
-    which a singular matrix has no pivot.
+    which a singular matrix has no pivot, by its number or as one of ``names``.
     """
-    o = given or order(a, method, where)
+    o = given or order(a, method, where, names)
     n = a.shape[0]
     place = np.empty(n, np.int64)
     place[o.rows] = np.arange(n)  # position of a row before pivoting
@@ -131,7 +133,7 @@ def factorise(
         size = np.abs(x[open_]) / scale[open_]
         if not len(open_) or size.max() == 0 or not np.isfinite(size).all():
             raise ProgramError(
-                f"is singular: no pivot in column {int(o.cols[k])}",
+                f"is singular: no pivot in {named(int(o.cols[k]), names)}",
                 where,
                 "after elimination every column keeps an entry that is not zero",
             )

@@ -4,6 +4,7 @@ block.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -31,13 +32,15 @@ class Order:
     starts: np.ndarray
 
 
-def order(a: sp.csc_array, method: str = "amd", where: str = "matrix") -> Order:
+def order(
+    a: sp.csc_array, method: str = "amd", where: str = "matrix", names: Sequence[str] | None = None
+) -> Order:
     """Block triangular form by a maximum matching and strong components, then each block ordered by
     ``method`` on its pattern + transposed pattern.
 
     ``amd``: approximate minimum degree (SuiteSparse); ``mmd``: multiple minimum degree (SuperLU);
     ``natural``: as it stands. ProgramError if the matrix is structurally singular, naming a column
-    without a row.
+    without a row, by its number or as one of ``names``.
     """
     if method not in ("amd", "mmd", "natural"):
         raise ProgramError(f"unknown ordering {method!r}", where, remedy="use amd, mmd or natural")
@@ -51,7 +54,8 @@ def order(a: sp.csc_array, method: str = "amd", where: str = "matrix") -> Order:
         match = maximum_bipartite_matching(pattern, perm_type="row")  # of each column its row
     if (match < 0).any():
         raise ProgramError(
-            f"is structurally singular: column {int(np.argmax(match < 0))} has no row of its own",
+            f"is structurally singular: {named(int(np.argmax(match < 0)), names)} has no row of "
+            "its own",
             where,
             "every column needs an entry in a row that no other column claims",
         )
@@ -75,6 +79,11 @@ def order(a: sp.csc_array, method: str = "amd", where: str = "matrix") -> Order:
         [m if len(m) < 3 else m[_fill_reducing(square[m][:, m], method)] for m in blocks]
     )
     return Order(rows, column[rows], np.cumsum([0] + [len(m) for m in blocks]))
+
+
+def named(column: int, names: Sequence[str] | None) -> str:
+    """A column in a message."""
+    return names[column] if names else f"column {column}"
 
 
 def _entries_on_diagonal(a: sp.csc_array) -> int:

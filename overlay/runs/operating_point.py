@@ -1,0 +1,153 @@
+"""DC operating point of a circuit: a Newton iteration on an overlay, iterated by the host."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from ...machine.errors import RunError
+from ...scheduler.token import Mapped, map_graph
+from .. import model
+from ..core.config import Overlay
+from ..core.dataflow import DataflowGraph
+from ..core.image import HybridImage, Image
+from ..core.ops import format_of
+
+MOST_ITERATIONS = 100
+"""Iterations after which a circuit is said not to converge, as in SPICE."""
+
+State = dict[str, np.ndarray]
+"""Inputs of an iteration by name; outputs of the same names are those of the next one."""
+
+
+@dataclass(frozen=True)
+class OperatingPoint:
+    """The operating point of a circuit, found on an overlay."""
+
+    overlay: Overlay
+    values: dict[str, float]  # node voltages in volts, currents of voltage sources in amperes
+    cycles: list[int]  # of each iteration
+    dynamic_share: float | None  # of hybrid PEs: share of the operations that fired by tokens
+    compared: int | None  # writes of the RTL that equal the model's, if it ran
+
+
+def next_state(graph: DataflowGraph, state: State, where: str) -> State:
+    """One iteration by NumPy: the outputs, ``converged`` among them; a RunError names a value that
+    is infinite or no number.
+    """
+    with np.errstate(all="ignore"):
+        found = graph.results(graph.evaluate(state))
+    bad = next((name for name, x in found.items() if not np.isfinite(x)), None)
+    if bad is not None:
+        raise RunError(
+            f"{bad} is {found[bad]}",
+            where,
+            "every step has a finite solution",
+            "give each node a path to ground, or change what drives it",
+        )
+    return dict(found)
+
+
+def start_of(graph: DataflowGraph) -> State:
+    """The state that the first iteration begins with."""
+    return {graph.name[int(i)]: np.array(graph.value[i], np.float32) for i in graph.inputs}
+
+
+def operating_point(
+    graph: DataflowGraph, overlay: Overlay, *, on: str = "model", seed: int = 0
+) -> OperatingPoint:
+    """Iterate until the graph's test says so, every output equal to NumPy's in every bit.
+
+    Parameters
+    ----------
+    graph
+        Of :func:`~penstock.overlay.graphs.circuit.newton_graph`.
+    overlay
+        The machine; its format is fp32.
+    on
+        ``model``, or ``both``: the RTL as well, each write and token equal to the model's.
+    seed
+        Of the placement.
+
+    Raises
+    ------
+    ConfigError, ProgramError
+        The graph does not fit: memories, format.
+    RunError
+        The circuit does not converge, or values or cycles differ.
+    """
+    m = map_graph(graph, overlay, seed)
+    names = [m.graph.name[int(i)] for i in m.graph.inputs]
+    where = f"circuit {graph.title}"
+    state = start_of(graph)
+    images: list[Image] = []
+    runs: list[model.Run] = []
+    while len(runs) < MOST_ITERATIONS:
+        place = f"{where}, iteration {len(runs) + 1}"
+        wanted = next_state(graph, state, place)
+        given = np.array([state[name] for name in names], np.float32)
+        images.append(m.image.with_inputs(m.graph.inputs, given.view(np.uint32)))
+        runs.append(model.simulate(images[-1], tokens=on == "both"))
+        found = _outputs(m, images[-1], runs[-1])
+        for name, x in found.items():
+            if x.tobytes() != wanted[name].tobytes():
+                raise RunError(f"{name} is {x}, by NumPy {wanted[name]}", place)
+        state = {name: found[name] for name in state}
+        if found["converged"]:
+            break
+    else:
+        raise RunError(
+            f"does not converge in {MOST_ITERATIONS} iterations",
+            where,
+            remedy="check the values, or begin with a smaller supply",
+        )
+    compared = _compared(m, images, runs) if on == "both" else None
+    values = {name: float(state[name]) for name in graph.meta["unknowns"]}
+    cycles = [run.cycles for run in runs]
+    return OperatingPoint(m.overlay, values, cycles, _dynamic_share(images, runs), compared)
+
+
+def _outputs(m: Mapped, image: Image, run: model.Run) -> State:
+    """Outputs of a run of the model."""
+    words = model.values(image, run).astype(format_of("fp32").word)
+    return dict(m.graph.results(words.view(np.float32)))
+
+
+def _dynamic_share(images: list[Image], runs: list[model.Run]) -> float | None:
+    """Share of the operations of all runs that a hybrid PE did by tokens."""
+    if not isinstance(images[0], HybridImage):
+        return None
+    contexts = images[0].context["op"] if images[0].length else np.zeros(0)
+    static = len(runs) * int(np.count_nonzero(contexts))
+    ends = (run.node_cycles(image) for image, run in zip(images, runs, strict=True))
+    fired = sum(int(np.count_nonzero(cycles >= 0)) for cycles in ends)
+    return (fired - static) / max(1, fired)
+
+
+def _compared(m: Mapped, images: list[Image], runs: list[model.Run]) -> int:
+    """Writes of the RTL in all iterations, which begin with the inputs alone; each write and token
+    is the model's.
+    """
+    from ..tb.api import run_image
+    from .watch import watch
+
+    at = images[0].base[images[0].node_pe[m.graph.inputs]]
+    at = at + images[0].node_address[m.graph.inputs]
+    given = [(m.graph.inputs, image.value[at]) for image in images[1:]]
+    first = run_image(images[0], given)
+    writes = 0
+    for k, (image, run, rtl) in enumerate(zip(images, runs, [first, *first.again], strict=True)):
+        bits = model.values(image, run)
+        watched = watch(replace(m, image=image), run, rtl)
+        wrong = int(np.count_nonzero((bits != rtl.values) & run.known(image)))
+        if wrong or watched.differences:
+            raise RunError(
+                f"{wrong} values and {len(watched.differences)} writes or tokens differ"
+                + (f", at first {watched.first}" if watched.first else ""),
+                f"{m.graph.title}, iteration {k + 1}",
+                rule="model and RTL are equal",
+                remedy="report this with the netlist",
+            )
+        writes += watched.writes
+    return writes
