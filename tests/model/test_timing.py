@@ -15,7 +15,6 @@ from penstock.machine.kinds.ends import Sink
 from penstock.machine.kinds.routing import Partition
 from penstock.machine.kinds.scratchpad import Scratchpad
 from penstock.model import timeline
-from penstock.testing.forks import fork_that_needs
 from penstock.testing.graphs import FULL, TILE, Build, configuration, run
 
 CONFIG = configuration()
@@ -192,21 +191,6 @@ def test_deadlock_that_only_pages_cure_says_so():
     )
     first = str(e.value).splitlines()[0]
     assert "machine.pages = 2 frees it; buffers that spill free it: --machine spill=" in first
-
-
-def test_deadlock_names_the_one_channel_whose_depth_frees_it():
-    with pytest.raises(
-        RunError, match=r"channels of depth \d+ free it; so does depth (\d+) of c4 alone"
-    ) as e:
-        run(fork_that_needs(2), CONFIG, values=False)
-    needed = int(str(e.value).split("so does depth ")[1].split()[0])
-    for depth in (needed, needed - 1):
-        b = fork_that_needs(depth)
-        if depth == needed:
-            run(b, CONFIG, values=False)
-        else:
-            with pytest.raises(RunError, match="deadlock"):
-                run(b, CONFIG, values=False)
 
 
 def test_a_scratchpad_between_two_units_is_not_the_circle():

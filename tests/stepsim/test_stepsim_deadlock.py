@@ -76,18 +76,6 @@ def test_the_depths_named_free_it_and_one_less_does_not(small):
         )
 
 
-def test_a_run_s_own_message_names_the_depth_too(small):
-    graph, sources = lowered(SMALL | dict(tile_rows=4))
-    with pytest.raises(
-        DeadlockError,
-        match=(
-            f"deadlock after cycle {small.deadlock.cycle}: .*channels of depth "
-            f"{small.deadlock.uniform} free it"
-        ),
-    ):
-        stepsim.run(graph, MOE, sources=sources)
-
-
 def test_tiles_that_hold_an_expert_s_rows_do_not_block(capsys, tmp_path):
     args = [x for k, v in SMALL.items() for x in ("--set", f"{k}={v}")]
     out = tmp_path / "found.json"

@@ -161,29 +161,3 @@ def test_more_pages_free_a_buffer_that_is_larger_than_its_scratchpad():
         ),
     ):
         run("attention", config, params=params, seed=3, values=False)
-
-
-@pytest.mark.parametrize(
-    ("parallel", "softmax"),
-    [("coarse", "published"), ("interleaved", "stable"), ("dynamic", "online")],
-)
-def test_attention_of_long_requests_finishes_with_shallow_channels(parallel, softmax):
-    """Up to 32 tiles of V wait for the maximum over as many of K (their addresses do the waiting),
-    and a tile of scores of several rows for its own maximum.
-    """
-    for heads in (4, 8):
-        (found,) = deadlock.find(
-            "attention",
-            "small_fpga",
-            [
-                {
-                    "parallel": parallel,
-                    "softmax": softmax,
-                    "requests": 16,
-                    "regions": 4,
-                    "most": 32,
-                    "heads": heads,
-                }
-            ],
-        )
-        assert found.deadlock is None and found.cycles > 4000
