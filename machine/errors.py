@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from ..system.errors import PenstockError, nearest
+from .faults import Fault
 
 __all__ = [
     "ConfigError",
+    "FaultError",
     "FormError",
     "LoweringError",
     "PenstockError",
@@ -29,6 +31,22 @@ class LoweringError(PenstockError):
 
 class RunError(PenstockError):
     """A run that could not finish: deadlock, an access outside its allocation, a missing tool."""
+
+
+class FaultError(RunError):
+    """A fault that a unit shows, of the model.
+
+    Attributes
+    ----------
+    fault : Fault
+    cycle : int
+        Cycle of the fault; the fabric's ``error`` shows it from the next one on.
+    """
+
+    def __init__(self, fault: Fault, cycle: int, where: str):
+        self.fault = fault
+        self.cycle = cycle
+        super().__init__(f"{fault.what}, in cycle {cycle}", where, fault.rule, fault.remedy)
 
 
 class FormError(RunError):

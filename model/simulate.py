@@ -10,7 +10,7 @@ import numpy as np
 from ..machine import image as images
 from ..machine.beat import ELEMENT_BITS
 from ..machine.config import Config
-from ..machine.errors import RunError
+from ..machine.errors import FaultError, RunError
 from ..machine.faults import Fault
 from ..machine.trace import POST, ChannelTrace, PortTrace, Run, SinkBeats, SourceBeats
 from ..machine.unitgraph import Unit, UnitGraph
@@ -305,4 +305,4 @@ def _failure(graph: UnitGraph, state: Layout) -> RunError:
         return misfit
     if fault is Fault.ADDRESS and unit.kind.offchip:
         return _outside(graph, unit, at, where)
-    return RunError(f"{fault.what}, in cycle {at}", where, fault.rule, fault.remedy)
+    return FaultError(fault, at, where)

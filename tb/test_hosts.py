@@ -21,6 +21,7 @@ from penstock.machine.host_map import MAP_ID, register, window
 from penstock.tb.host_tops import WIDTHS, components
 from penstock.tb.tops import ComponentTop, simulate
 from penstock.testing.agents import Bench, StreamBus, StreamDriver, StreamMonitor, bits
+from penstock.testing.patterns import releases
 
 TOP = ComponentTop("hosts", components)
 SESSION, CONTROL, STATUS = (register(name).address for name in ("SESSION", "CONTROL", "STATUS"))
@@ -489,7 +490,7 @@ async def answered(dut, request):
     await bench.reset()
     answers = StreamMonitor(bench, StreamBus.of(dut, "loader_tx"), [])
     cocotb.start_soon(memory())
-    driver.send(request)
+    driver.send(request, releases(len(request), "random"))
     idle = 0
     while idle < 4:
         await bench.edge

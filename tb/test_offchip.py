@@ -16,6 +16,7 @@ from penstock.machine.deliveries import Deliveries
 from penstock.machine.errors import RunError
 from penstock.machine.faults import Fault
 from penstock.tb.tops import UnitTop, simulate, small
+from penstock.testing.agents import Bench
 from penstock.testing.memory_agent import MemoryAgent
 from penstock.testing.offchip import offchip, started
 from penstock.testing.patterns import PAIRS
@@ -79,7 +80,7 @@ def replaying(config: Config, memory: MemoryAgent, path: Path) -> Config:
 @cocotb.test(timeout_time=1, timeout_unit="ms")
 async def test_interconnect_before_a_memory_that_waits_and_answers_in_any_order(dut):
     units = chosen()
-    first = await units.begun(dut, "random", "random")
+    first = await units.begun(Bench(dut), units.point("random", "random"))
     point = first.point = replace(first.point, memory_waits=WAITS)
     first.memory = Unordered
     agents = first.drive()
@@ -100,7 +101,7 @@ async def test_interconnect_before_a_memory_that_waits_and_answers_in_any_order(
 @cocotb.parametrize(width=[12, 16])
 async def test_a_number_of_no_tile_is_shown_by_a_load_and_a_random_store(dut, width):
     units = chosen()
-    scoreboard = await units.begun(dut, "always", "always")
+    scoreboard = await units.begun(Bench(dut), units.point("always", "always"))
     point = scoreboard.point
     u = next(c.src[0] for c in point.graph.channels if c.payload == Scalar(width))
     given = point.sources[u]
@@ -121,7 +122,8 @@ async def test_a_number_of_no_tile_is_shown_by_a_load_and_a_random_store(dut, wi
 @cocotb.test(timeout_time=1, timeout_unit="ms")
 @cocotb.parametrize(kind=UNITS.kinds)
 async def test_an_answer_that_nobody_waits_for_is_shown(dut, kind):
-    scoreboard = await chosen().begun(dut, "always", "always")
+    units = chosen()
+    scoreboard = await units.begun(Bench(dut), units.point("always", "always"))
     graph = scoreboard.point.graph
     port = next(p for p, u in enumerate(graph.ports) if graph.units[u].kind.name == kind)
     dut.mem_req_ready.value = 0
@@ -135,7 +137,7 @@ async def test_an_answer_that_nobody_waits_for_is_shown(dut, kind):
 @cocotb.test(timeout_time=1, timeout_unit="ms")
 async def test_a_memory_of_another_machine_is_refused(dut):
     units = chosen()
-    scoreboard = await units.begun(dut, "always", "always")
+    scoreboard = await units.begun(Bench(dut), units.point("always", "always"))
     given = scoreboard.bench, scoreboard.point.graph
     narrow = replace(units.config.machine, dram=Dram(kind="pipe", channels=2))
     with pytest.raises(ValueError, match=r"mem_rsp_valid has 4 bits, this machine's has 2"):

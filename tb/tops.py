@@ -4,13 +4,16 @@ and how pytest runs the cocotb tests of a module on one.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import inspect
+import itertools
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import cocotb
 import networkx as nx
 
@@ -18,15 +21,20 @@ from ..hw import export
 from ..hw.yosys import VERSION as YOSYS
 from ..machine import config as configs
 from ..machine.config import Config
+from ..machine.errors import RunError
+from ..machine.stimulus import Point
 from ..system.cache import digest, entry
 from ..system.sources import PACKAGE, digest_of, sources_of
 from ..testing.agents import Bench, ConfigDriver
+from ..testing.beats import damaged
 from ..testing.scoreboard import ModelScoreboard
 from ..testing.zoo import Zoo
 from . import toolchain, waves
 from .design import design_of
 from .exported import Design, module_ports
 
+DAMAGES = 12
+"""Draws of a beat of a kind of unit that is damaged."""
 WATCHED = {"penstock_fifo*": ("?_valid", "?_ready", "?_payload")}
 """Signals inside a fabric that tests read: both ends of every channel."""
 
@@ -68,19 +76,23 @@ class UnitTop:
         """The fabric as exported."""
         return design_of(self.built.graph(), self.config, probes=False)
 
-    async def agree(self, dut: Any, kind: str, source: str, sink: str, **sizes: int) -> None:
-        """Run all units of a kind under stall patterns; each beat is that of the fast model.
-
-        ``sizes``: arguments of the zoo, where sizes differ from run to run.
+    def point(self, source: str, sink: str, draw: int = 0, **sizes: int) -> Point:
+        """Streams of a draw under stall patterns; ``sizes``: arguments of the zoo, where they
+        differ from run to run.
         """
-        scoreboard = await self.begun(dut, source, sink, self.units(kind), **sizes)
-        await scoreboard.run()
+        zoo = self.zoo(**sizes) if sizes else self.built
+        return zoo.point(cocotb.RANDOM_SEED % 2**32 + draw, source, sink)
+
+    async def agree(self, dut: Any, kind: str, source: str, sink: str, **sizes: int) -> None:
+        """Run all units of a kind under stall patterns; each beat is that of the fast model."""
+        point = self.point(source, sink, **sizes)
+        await (await self.begun(Bench(dut), point, self.units(kind))).run()
 
     async def agree_again(self, dut: Any, use_twice: bool = True) -> None:
         """Run all units after a reset in mid-run, and once more without one where each is then as
         at first; counters are the model's, too.
         """
-        scoreboard = await self.begun(dut, "random", "random")
+        scoreboard = await self.begun(Bench(dut), self.point("random", "random"))
         await scoreboard.run(scoreboard.expected.cycles // 2)
         await scoreboard.bench.reset()
         await scoreboard.run()
@@ -89,18 +101,41 @@ class UnitTop:
             scoreboard.bench.restart()
             await scoreboard.run()
 
-    async def begun(
-        self, dut: Any, source: str, sink: str, units: Collection[int] = (), **sizes: int
-    ) -> ModelScoreboard:
-        """A design after configuration and reset, and its scoreboard."""
-        zoo = self.zoo(**sizes) if sizes else self.built
-        point = zoo.point(cocotb.RANDOM_SEED % 2**32, source, sink)
+    async def agree_on_damage(self, dut: Any) -> None:
+        """Run the units of each kind with a damaged beat, drawn `DAMAGES` times, where the model
+        finds a fault: it is shown in its cycle.
+        """
         bench = Bench(dut)
+        found = 0
+        for kind, draw in itertools.product(self.kinds, range(DAMAGES)):
+            units = self.units(kind)
+            point = self.point("random", "random", draw)
+            rng = np.random.default_rng([cocotb.RANDOM_SEED % 2**32, draw])
+            u = rng.choice(sorted(point.sources.keys() & units))
+            sources = {**point.sources, u: damaged(rng, point.sources[u])}
+            with contextlib.suppress(RunError):  # a deadlock
+                scoreboard = ModelScoreboard(
+                    bench, replace(point, sources=sources), self.config, units
+                )
+                if scoreboard.fault:
+                    await self._configure(scoreboard)
+                    await scoreboard.run()
+                    found += 1
+        assert found, "no damage is a fault"
+
+    async def begun(
+        self, bench: Bench, point: Point, units: Collection[int] = ()
+    ) -> ModelScoreboard:
+        """The scoreboard of a point after configuration and reset."""
         scoreboard = ModelScoreboard(bench, point, self.config, units)
-        dut.rst.value = 1
-        await ConfigDriver(bench).write(self.design.writes(point))
-        await bench.reset()
+        await self._configure(scoreboard)
         return scoreboard
+
+    async def _configure(self, scoreboard: ModelScoreboard) -> None:
+        bench = scoreboard.bench
+        bench.dut.rst.value = 1
+        await ConfigDriver(bench).write(self.design.writes(scoreboard.point))
+        await bench.reset()
 
 
 @dataclass(frozen=True)
@@ -187,18 +222,16 @@ def simulate(
             )
             toolchain.keep_runtime(folder, toolchain.make_variables())
     hdl.toplevel_lang = "verilog"
-    dumps = [Path(hdl.test_dir, f"dump.{form}") for form in ("fst", "vcd")] if hdl.waves else []
-    for dump in dumps:
+    form = "fst" if hdl.simulator == "icarus" or not hdl.waves else toolchain.wave_format()
+    dump = Path(hdl.test_dir, f"dump.{form}")
+    if hdl.waves:
         dump.parent.mkdir(parents=True, exist_ok=True)
         dump.unlink(missing_ok=True)
-    icarus = dumps and hdl.simulator == "icarus"
+        hdl.env["COCOTB_RESULTS_ATTACHMENTS"] = str(dump)
+        hdl.plusargs.append(f"+dumpfile_path={dump}")
     try:
-        results = hdl.test(
-            toplevel=top,
-            build_dir=folder,
-            plusargs=[f"+dumpfile_path={dumps[0]}"] if icarus else [],
-        )
+        results = hdl.test(toplevel=top, build_dir=folder)
     finally:
-        for dump in filter(Path.is_file, dumps):
+        if hdl.waves and dump.is_file():
             waves.of_suite(dump, top, design.graph if isinstance(design, Design) else None, ports)
     assert "<testcase" in results.read_text(encoding="utf-8"), f"no cocotb test ran: {results}"

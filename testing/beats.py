@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -46,3 +47,19 @@ def beats(
         np.array([x is not None and x[0] is not None for x in items], np.uint8),
         np.frombuffer(raw, np.uint32).reshape(-1, words),
     )
+
+
+def damaged(rng: np.random.Generator, given: SourceBeats) -> SourceBeats:
+    """Beats of which one that is drawn has another stop level, none of its data, or other low bits:
+    a tile's valid rows.
+    """
+    k = int(rng.integers(len(given.stop)))
+    stop, data, payload = given.stop.copy(), given.data.copy(), given.payload.copy()
+    match rng.integers(4):
+        case 0:
+            data[k] = payload[k] = 0
+        case 1:
+            payload[k, 0] ^= rng.integers(1, 4)
+        case _:
+            stop[k] = rng.integers(5)
+    return replace(given, stop=stop, data=data, payload=payload)

@@ -170,7 +170,9 @@ class MemoryAgent:
                 )
                 _write(line, place, data, mask)
             else:
-                assert (port, line.tag) not in self._reading, f"{where}: tag {line.tag} is in use"
+                assert (port, line.tag) not in self._reading, (
+                    f"{where} in cycle {cycle}: tag {line.tag} is in use"
+                )
                 self._reading.add((port, line.tag))
                 line.data = int.from_bytes(place.tobytes(), "little")
             self._count[port] += 1

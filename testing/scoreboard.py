@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,6 +11,7 @@ from .. import model
 from ..hw.fabric import fifo_name
 from ..machine.beat import Payload, beat_number
 from ..machine.config import Config
+from ..machine.errors import FaultError
 from ..machine.faults import Fault
 from ..machine.stimulus import Point
 from ..machine.trace import PortTrace, Run
@@ -73,17 +74,22 @@ class ModelScoreboard:
         chosen = set(units) or {u.id for u in graph.units}
         self.channels = [c for c in graph.channels if chosen & {c.src[0], c.dst[0]}]
         self.driven = graph.channels if graph.ports else self.channels
-        self.expected = expected or model.run(
-            graph,
-            config,
-            dict(point.tensors) if point.tensors else None,
-            sources=dict(point.sources),
-            sinks=dict(point.sinks),
-            record=[c.id for c in self.channels],
-        )
-        beats = sum(len(self.expected.channels[c.id].accept) for c in self.channels)
-        if not 0 < beats <= MOST_BEATS:
-            raise ValueError(f"{beats} beats to compare: 1 to {MOST_BEATS} are")
+        self.fault: FaultError | None = None
+        try:
+            self.expected = expected or model.run(
+                graph,
+                config,
+                dict(point.tensors) if point.tensors else None,
+                sources=dict(point.sources),
+                sinks=dict(point.sinks),
+                record=[c.id for c in self.channels],
+            )
+        except FaultError as e:
+            self.fault = e
+        else:
+            beats = sum(len(self.expected.channels[c.id].accept) for c in self.channels)
+            if not 0 < beats <= MOST_BEATS:
+                raise ValueError(f"{beats} beats to compare: 1 to {MOST_BEATS} are")
         for u in graph.units:  # those that are not driven are idle, not X
             if u.kind.name == "source":
                 getattr(bench.dut, f"src{u.id}_valid").value = 0
@@ -110,7 +116,8 @@ class ModelScoreboard:
 
     async def run(self, cycles: int | None = None) -> None:
         """Drive sources, sinks and memory, and compare every beat and line until all has passed and
-        nothing followed for `AFTER` cycles, or for some cycles; stored tensors at the end.
+        nothing followed for `AFTER` cycles, or for some cycles; stored tensors at the end. Where
+        the model's run ends with a fault, that is compared instead.
 
         Raises
         ------
@@ -118,6 +125,9 @@ class ModelScoreboard:
             The first beat or line that differs: its channel or port, number, cycle, what was
             expected and found. A fault that a unit shows.
         """
+        if self.fault:
+            await self._show(self.fault)
+            return
         dut = self.bench.dut
         ends = [end for c in self.channels for end in self._ends_of(c)]
         ports = [_Port(p, name, self.expected.ports[p]) for p, name in self.ports.items()]
@@ -142,11 +152,26 @@ class ModelScoreboard:
                 done = bool(bits(self.bench, dut.done))
                 first = self.expected.cycles - 1
                 assert done == (cycle >= first), f"done is {done} in cycle {cycle}, model's {first}"
+        await self._stop(agents)
+        if cycles is None and isinstance(agents[-1], MemoryAgent):
+            self._check_outputs(agents[-1])
+
+    async def _show(self, error: FaultError) -> None:
+        """Drive sources, sinks and memory until a fault is shown, and on."""
+        agents = self.drive()
+        for cycle in range(error.cycle + AFTER):
+            await self.bench.edge
+            found = bits(self.bench, self.bench.dut.error)
+            due = cycle > error.cycle
+            first = f"model {error.fault.name} from cycle {error.cycle + 1}"
+            assert bool(found) == due, f"faults {found:#x} in cycle {cycle}: {first}"
+            assert not due or found >> error.fault & 1, f"faults {found:#x}: {first}"
+        await self._stop(agents)
+
+    async def _stop(self, agents: Sequence[Agent]) -> None:
         for agent in agents:
             agent.stop()
         await self.bench.edge  # Icarus ends in a fault where a write is left for after the test
-        if cycles is None and isinstance(agents[-1], MemoryAgent):
-            self._check_outputs(agents[-1])
 
     def drive(self, callback: Callback | None = None) -> list[Agent]:
         """Start the drivers of sources and sinks, and last the memory, with its callback."""
@@ -214,29 +239,19 @@ class _End:
     def check(self, bench: Bench, cycle: int) -> None:
         """Compare a cycle that ends."""
         k = self.passed
-        due = k < len(self.cycles) and self.cycles[k] == cycle
+        due = _due(self.cycles, k)
         moved = self.bus.moves(bench)
-        if moved:
-            found = self.bus.beat(bench)
-            if not due and k < len(self.cycles) and self.cycles[k] < 0:
-                self.passed += 1
-                return
-        assert moved == due, f"{self._place(k)}: {self._times(cycle, moved)}"
-        if moved:
-            self.passed += 1
-            if found != self.beats[k]:
-                differing = payload_differences(self.payload, self.beats[k], found)
-                raise AssertionError(f"{self._place(k)}, {self.what} in cycle {cycle}: {differing}")
-
-    def _place(self, k: int) -> str:
-        return f"{self.channel} beat {k}"
-
-    def _times(self, cycle: int, moved: bool) -> str:
-        k = self.passed
-        if not moved:
-            return f"model {self.what} in cycle {cycle}, RTL not"
-        later = f"in cycle {self.cycles[k]}" if k < len(self.cycles) else "never"
-        return f"RTL {self.what} in cycle {cycle}, model {later}"
+        if not moved and due != cycle:
+            return
+        place = f"{self.channel} beat {k}"
+        found = self.bus.beat(bench) if moved else 0
+        self.passed += 1
+        if due == -1:
+            return
+        assert moved and due == cycle, f"{place}: {_times(self.what, cycle, moved, due)}"
+        if found != self.beats[k]:
+            differing = payload_differences(self.payload, self.beats[k], found)
+            raise AssertionError(f"{place}, {self.what} in cycle {cycle}: {differing}")
 
 
 @dataclass
@@ -252,22 +267,34 @@ class _Port:
         """Compare the lines that the memory takes in a cycle, and those that it delivers in the
         next.
         """
-        granted = self.expected.accept
         for line in (x for x in taken if x.port == self.number):
-            k = self.passed
-            known = granted[k] if k < len(granted) else None
-            self._same(k, "granted in cycle", known, line.cycle)
-            place = f"granted in cycle {line.cycle}, "
-            self._same(k, f"{place}address", self.expected.address[k], line.address)
-            self._same(k, f"{place}digest of written data", self.expected.digest[k], line.digest)
+            self._same("granted", line.cycle, self.expected.accept, self.passed)
+            for what, expected, found in (
+                ("address", self.expected.address[self.passed], line.address),
+                ("digest of written data", self.expected.digest[self.passed], line.digest),
+            ):
+                place = f"{self._place(self.passed)}, granted in cycle {line.cycle}: {what}"
+                assert expected == found, f"{place} model {expected:#x}, RTL {found:#x}"
             self.passed += 1
-        k = self.passed
-        if k < len(granted) and granted[k] == cycle - 1:
-            self._same(k, "granted in cycle", granted[k], None)
+        late = _due(self.expected.accept, self.passed) == cycle - 1
+        assert not late, f"{self._place(self.passed)}: {_times('granted', cycle - 1, False, None)}"
         for line in (x for x in due if x.port == self.number):
-            expected = self.expected.deliver[line.number]
-            self._same(line.number, "delivered in cycle", expected, line.delivered)
+            self._same("delivered", cycle + 1, self.expected.deliver, line.number)
 
-    def _same(self, k: int, what: str, model: int | None, rtl: int | None) -> None:
-        place = f"port {self.number} of {self.unit} line {k}"
-        assert model == rtl, f"{place}: {what}: model {model}, RTL {rtl}"
+    def _same(self, what: str, cycle: int, expected: np.ndarray, k: int) -> None:
+        due = _due(expected, k)
+        assert due == cycle, f"{self._place(k)}: {_times(what, cycle, True, due)}"
+
+    def _place(self, k: int) -> str:
+        return f"port {self.number} of {self.unit} line {k}"
+
+
+def _due(cycles: Sequence[int] | np.ndarray, k: int) -> int | None:
+    return int(cycles[k]) if k < len(cycles) else None
+
+
+def _times(what: str, cycle: int, moved: bool, due: int | None) -> str:
+    """Message on a move of one side alone in a cycle."""
+    if not moved:
+        return f"model {what} in cycle {cycle}, RTL not"
+    return f"RTL {what} in cycle {cycle}, model {'never' if due is None else f'in cycle {due}'}"

@@ -1,7 +1,8 @@
 """Collecting the streams of several units."""
 
-from amaranth.hdl import Array, Cat, Module, Mux, Signal
+from amaranth.hdl import Cat, Module, Mux, Signal
 
+from ...machine.faults import Fault
 from ..beat import is_done
 from .unit import Unit
 
@@ -26,11 +27,14 @@ class Merge(Unit):
         index = Signal(range(n))
         done = Signal()
         visible = Signal()
-        finished = Cat(i.valid & is_done(i.payload) for i in self.inputs) | ~used
+        ended = Cat(is_done(i.payload) for i in self.inputs)
+        there = Cat(i.valid for i in self.inputs)
+        finished = (there & ended) | ~used
         m.d.comb += [
-            visible.eq(Array(i.valid for i in self.inputs)[index]),
-            done.eq(Array(finished)[index]),
+            visible.eq(there.bit_select(index, 1)),
+            done.eq(finished.bit_select(index, 1)),
             o.valid.eq(Mux(done, finished.all(), visible)),
+            self.error[Fault.STOP].eq(done & (there & ~ended & used).any()),
         ]
         with m.Switch(index):
             for k, i in enumerate(self.inputs):

@@ -71,8 +71,9 @@ class Partition(Unit):
         )
         if self.held is not None:
             copies = sum(hot[k] for k in range(self.n))
+            refers = beat.data & self.settings.scratchpad
             m.d.comb += [
-                self.post.valid.eq(fire & beat.data & self.settings.scratchpad),
+                self.post.valid.eq(fire & refers),
                 self.post.page.eq(self.page_of(beat)),
                 self.post.delta.eq(copies - 1),
             ]

@@ -22,11 +22,11 @@ class Permute(Unit):
         x = self.data.payload
         o = self.result
         halves = self.kind.half // self.t
-        at = Signal(range(halves + 1))
+        at = Signal(range(halves + 1))  # tiles of the row before this one, up to a half's
+        first = at != halves
         m.d.comb += [o.valid.eq(self.data.valid), self.data.ready.eq(o.ready), o.payload.eq(x)]
         with m.If(o.valid & o.ready):
-            more = Mux(at == halves, halves, at + 1)
-            m.d.sync += at.eq(Mux(x.stop == 0, more, 0))
+            m.d.sync += at.eq(Mux(x.stop == 0, at + first, 0))
         if self.kind.fn == "transpose":
             m.d.comb += [o.payload.rows.eq(x.cols), o.payload.cols.eq(x.rows)]
         words = x.elements.as_value()
@@ -34,7 +34,7 @@ class Permute(Unit):
 
         elements = []
         for r, c in np.ndindex(self.t, self.t):
-            row, column, negates = self._from(r, c, at != halves)
+            row, column, negates = self._from(r, c, first)
             word = words.word_select(row * self.t + column, bits)
             valid = (r < x.rows) & (c < x.cols)
             elements.append(Cat(word[:-1], word[-1] ^ (valid & negates)))

@@ -102,7 +102,7 @@ class Reassemble(Unit):
         with m.Elif(fire & over):
             m.d.sync += draining.eq(self.settings.n)
         wrong = (current & ended).any() | (draining & visible).any()
-        wrong |= (self.settings.rank == 0) & moves & ~beat.data
+        wrong |= (self.settings.rank == 0) & idle & moving & ~beat.data
         self.report(m, offers=o.valid)
         m.d.comb += self.error[Fault.STOP].eq(wrong)
         m.d.comb += self.done.eq(Mux(idle, ~(fire & over), ~(draining & ~ended).any()))

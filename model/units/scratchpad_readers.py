@@ -272,14 +272,14 @@ def serve(net, u, r, i, channel, c):
     away = u.spill > 0 and is_away(net, u, r)
     if away:
         if next_tile(net, r) >= r.tiles:
-            fail(net, u, FAULT_ADDRESS, next_tile(net, r))
+            fail(net, u, FAULT_ADDRESS, c)
             return 0
         flags = ask_block(net, u, r, i, c)
         stop = fetch_tile(net, u, r, c)
     elif not bare:
         at = place(net, u, r)
         if at < 0:
-            fail(net, u, FAULT_ADDRESS, r.tile)
+            fail(net, u, FAULT_ADDRESS, c)
             return 0
         stop = read_tile(net, u, r, entry, at)
     if bare or r.left == 0:

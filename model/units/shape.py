@@ -499,13 +499,16 @@ def merge(net, u, c):
         take(net, channel, c)
         u.index = (u.index + 1) % u.n_ins
         return BUSY
+    ended = True
     for i in range(u.n_ins):
         other = source(net, u, i)
         if not visible(net, other, c):
-            return 0
-        if not is_done(head(net, other)):
+            ended = False
+        elif not is_done(head(net, other)):
             fail(net, u, FAULT_STOP, c)
             return 0
+    if not ended:
+        return 0
     if not ready(out, c):
         return BLOCKED
     push_done(net, out, c)

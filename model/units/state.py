@@ -539,7 +539,7 @@ def count_references(net, counts, page, change):
     memory = Unit(net, all_counts.unit, 0)
     count.references += change
     if count.references >> limits.COUNT_BITS:
-        fail(net, memory, FAULT_REFERENCES, net.now)
+        fail(net, memory, FAULT_REFERENCES, net.now + 1)
     if count.references == 0:  # looked at in the next cycle: another change may follow
         count.zero_at = net.now
         all_counts.zeros += 1
