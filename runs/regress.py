@@ -323,6 +323,7 @@ def chosen(
             remedy=(
                 "designs: "
                 f"{', '.join(d.name for d in designs)}{'' if deep else '; more with --deep'}"
+                f"{f'; tests of units: pytest tb -k {only}' if only else ''}"
             ),
         )
     return found

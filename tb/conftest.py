@@ -23,6 +23,18 @@ collect_ignore = ["fabric_test.py", "parts_test.py"]  # of a job that a command 
 pytest_plugins = ["cocotb_tools._pytest.plugin"]
 
 
+@pytest.hookimpl(trylast=True)
+def pytest_addoption(parser):
+    """Short names of cocotb's options, after which they come: the defaults are theirs."""
+    for name, more in (
+        ("simulator", {"metavar": "verilator|icarus"}),
+        ("seed", {"type": int}),
+        ("waves", {"action": "store_true"}),
+    ):
+        short = {"simulator": "--sim"}.get(name, f"--{name}")
+        parser.addoption(short, dest=f"cocotb_{name}", help=f"--cocotb-{name}", **more)
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_cocotb_make_runner(simulator_name):
     if simulator_name == "verilator":

@@ -490,7 +490,7 @@ async def answered(dut, request):
     await bench.reset()
     answers = StreamMonitor(bench, StreamBus.of(dut, "loader_tx"), [])
     cocotb.start_soon(memory())
-    driver.send(request, releases(len(request), "random"))
+    driver.send(request, releases(len(request), "random").tolist())
     idle = 0
     while idle < 4:
         await bench.edge

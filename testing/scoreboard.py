@@ -219,9 +219,11 @@ class ModelScoreboard:
         for n, (name, counters) in enumerate([*units, ("none", {"counter": 0})]):
             for k, (what, expected) in enumerate(counters.items()):
                 dut.stat_addr.value = 4 * n + k
-                await self.bench.edge
-                found = dut.stat_data.value.to_unsigned()
-                assert found == expected, f"unit {name}: {what}: model {expected}, RTL {found}"
+                for _ in range(2):  # it stands
+                    await self.bench.edge
+                    found = dut.stat_data.value.to_unsigned()
+                    place = f"unit {name}, cycle {self.bench.cycle - 1}: {what}"
+                    assert found == expected, f"{place}: model {expected}, RTL {found}"
 
 
 @dataclass
