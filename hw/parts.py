@@ -59,14 +59,6 @@ class Registered(wiring.Component):
     Place and route of a part alone times paths between registers only; with a register on each of
     its ports every path of the part is one. Not for use in a design: handshakes do not survive it.
 
-    Parameters
-    ----------
-    part : wiring.Component
-
-    Members
-    -------
-    Those of the part.
-
     Timing
     ------
     One cycle later in and out.

@@ -126,11 +126,6 @@ def fp32_add(m: Module, a: Value, b: Value, *, name: str = "add") -> Signal:
 class Add(Lane):
     """``o`` = ``a + b``, correctly rounded.
 
-    Parameters
-    ----------
-    form : Format
-    pipelined, deep : bool
-
     Timing
     ------
     Combinational (``STAGES`` = 1), or pipelined 4: order; align and add; normalise; round. Deep 7:

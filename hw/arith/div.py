@@ -58,10 +58,6 @@ class Div(Lane):
     The reciprocal of b gives a quotient of 26 bits that is exact or one unit too small; its
     remainder tells which, and rounds it.
 
-    Parameters
-    ----------
-    pipelined, deep : bool
-
     Timing
     ------
     ``STAGES`` = 6: three for the reciprocal; the quotient; its product
@@ -107,11 +103,6 @@ class Div(Lane):
 
 class DigitDiv(Lane):
     """``o`` = ``a / b``, correctly rounded, of any format: one bit of the quotient after the other.
-
-    Parameters
-    ----------
-    form : Format
-    pipelined, deep : bool
 
     Timing
     ------

@@ -14,10 +14,6 @@ from .product import products
 class Log(Lane):
     """``o`` = log ``a``, fp32, below 0.53 ulp. Minus infinity for a zero, NaN for negative numbers.
 
-    Parameters
-    ----------
-    pipelined, deep : bool
-
     Timing
     ------
     ``STAGES`` = 6: look up and scale; square; bend; sum; normalise;

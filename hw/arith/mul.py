@@ -126,11 +126,6 @@ class Bf16Mul(Lane):
 class Mul(Lane):
     """``o`` = ``a * b``, correctly rounded.
 
-    Parameters
-    ----------
-    form : Format
-    pipelined, deep : bool
-
     Timing
     ------
     Combinational (``STAGES`` = 1), or pipelined 3: two partial products; their sum; round. Deep 5

@@ -12,11 +12,6 @@ class Sqrt(Lane):
     """``o`` = the square root of ``a``, correctly rounded: one bit after the other. -0 for -0, NaN
     for other negative numbers.
 
-    Parameters
-    ----------
-    form : Format
-    pipelined, deep : bool
-
     Timing
     ------
     Pipelined: ``BITS`` = 4 bits a stage, and one stage that rounds: 8 in fp32. Not pipelined,

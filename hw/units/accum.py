@@ -48,10 +48,7 @@ class Accum(Unit):
                 )
         if not isinstance(self.lanes, int) or self.lanes < 1 or t * t % self.lanes:
             raise ValueError(f"Lanes must divide t * t = {t * t}, not {self.lanes!r}")
-        tile = Tile(t, "fp32")
-        made = self.payloads.outputs[0]
-        if made != tile:
-            raise ValueError(f"Payload of the output must be {tile!r}, not {made!r}")
+        self.expect("output", self.payloads.outputs[0], Tile(t, "fp32"))
         self.starts = self.capability.bounds["init"] is not None
         self.latency, self.interval = self.kind.pipeline(t)
         self.loop = self.kind.loop

@@ -30,11 +30,7 @@ class EagerMerge(Unit):
     def __init__(self, **built):
         super().__init__(**built)
         self.n = self.kind.n
-        selector = self.payloads.outputs[1]
-        if selector != Selector(self.n):
-            raise ValueError(
-                f"Payload of the selectors must be {Selector(self.n)!r}, not {selector!r}"
-            )
+        self.expect("selectors", self.payloads.outputs[1], Selector(self.n))
 
     def elaborate(self, platform):
         m = Module()

@@ -32,9 +32,7 @@ class Matmul(Pipelined):
         if not isinstance(a, Tile) or a != b:
             raise ValueError(f"Payloads of A and B must be one kind of Tile, not {a!r} and {b!r}")
         self._operand = a
-        product = Tile(t, "fp32")
-        if self.made != product:
-            raise ValueError(f"Payload of the product must be {product!r}, not {self.made!r}")
+        self.expect("product", self.made, Tile(t, "fp32"))
 
     def extent(self):
         b = self.b.payload

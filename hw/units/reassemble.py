@@ -42,11 +42,7 @@ class Reassemble(Unit):
     def __init__(self, **built):
         super().__init__(**built)
         self.n = self.kind.n
-        selector = self.payloads.inputs[-1]
-        if selector != Selector(self.n):
-            raise ValueError(
-                f"Payload of the selector must be {Selector(self.n)!r}, not {selector!r}"
-            )
+        self.expect("selector", self.payloads.inputs[-1], Selector(self.n))
 
     def elaborate(self, platform):
         m = Module()

@@ -22,10 +22,9 @@ class Signal(Unit):
 
     def __init__(self, **built):
         super().__init__(**built)
-        token = self.payloads.outputs[0]
         self.fn = self.kind.fn  # fixed in a slot, too
-        if self.fn is None and token != Scalar(1):
-            raise ValueError(f"Payload of the output must be {Scalar(1)!r}, not {token!r}")
+        if self.fn is None:
+            self.expect("output", self.payloads.outputs[0], Scalar(1))
 
     def elaborate(self, platform):
         m = Module()

@@ -9,7 +9,7 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from ...machine.array.capability import Capability, own, runtime_registers
-from ...machine.beat import BufferRef
+from ...machine.beat import BufferRef, Payload
 from ...machine.config import Machine
 from ...machine.kinds import Kind, OneOf
 from ...machine.limits import DELTA_BITS
@@ -153,6 +153,12 @@ class Unit(wiring.Component):
         raise ValueError(
             f"Payload of a {self.kind.name} with a {posts} must be a BufferRef, not {payload!r}"
         )
+
+    @staticmethod
+    def expect(stream: str, payload: Payload, wanted: Payload) -> None:
+        """Raise ValueError if a stream's payload is not the one wanted."""
+        if payload != wanted:
+            raise ValueError(f"Payload of the {stream} must be {wanted!r}, not {payload!r}")
 
     def page_of(self, beat: data.View) -> Value:
         """The page of a reference in the low bits of a beat."""

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 
 from ...machine.errors import PenstockError
 from ...machine.limits import MOST_SECONDS, SIDES, within
-from ..core.config import CHOICES, Overlay
+from ..core.config import CHOICES, FOREIGN, Overlay
 
 LISTS = ("pe", "local", "network")
 """Fields that `compare` may name several times: every combination is run."""
@@ -122,8 +122,6 @@ def add_overlay(c, several: bool = False) -> None:
 
 def refuse_foreign(kind: str, given: Iterable[str]) -> None:
     """Refuse options that only other kinds of PEs have."""
-    from ..runs.comparison import FOREIGN
-
     if foreign := [name for name in given if name in FOREIGN[kind]]:
         others = " and ".join(k for k, fields in FOREIGN.items() if foreign[0] not in fields)
         name = foreign[0].replace("_", "-")

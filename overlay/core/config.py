@@ -71,6 +71,13 @@ CHOICES = {
     "kinds": ("homogeneous", "specialised"),
 }
 
+FOREIGN = {
+    "dynamic": (),
+    "static": ("network", "local", "fifo_depth"),
+    "hybrid": ("network", "local"),
+}
+"""Fields that do not matter to a kind of PE."""
+
 
 @dataclass(frozen=True)
 class Overlay:
@@ -181,13 +188,8 @@ class Overlay:
 
     def to_dict(self) -> dict[str, Any]:
         """Fields that matter for this kind of PE, plain."""
-        drop = {"static": ("network", "local", "fifo_depth"), "hybrid": ("network", "local")}
-        dropped = drop.get(self.pe, ())
-        return {
-            k: (dict(v) if k == "memories" else v)
-            for k, v in asdict(self).items()
-            if k not in dropped
-        }
+        fields = {k: v for k, v in asdict(self).items() if k not in FOREIGN[self.pe]}
+        return fields | {"memories": dict(self.memories)}
 
     def name(self) -> str:
         """Short name of the variant, without the mesh."""

@@ -18,20 +18,13 @@ from ...runs.progress import Progress
 from ...runs.provenance import versions
 from ...scheduler.token import Effort, Floor, Mapped, map_graph
 from .. import model
-from ..core.config import CHOICES, MEMORIES, Overlay
+from ..core.config import CHOICES, FOREIGN, MEMORIES, Overlay
 from ..core.dataflow import DataflowGraph
 from ..core.image import HybridImage
 from ..core.ops import Op, format_of
 from .reference import against_scipy, beyond, float64, relative_error, underflown
 
 Mesh = tuple[int, int]
-
-FOREIGN = {
-    "dynamic": (),
-    "static": ("network", "local", "fifo_depth"),
-    "hybrid": ("network", "local"),
-}
-"""Fields that do not matter to a kind of PE."""
 
 
 def variants(choices: Mapping[str, Iterable] | None = None, **fixed) -> list[Overlay]:

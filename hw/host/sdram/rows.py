@@ -10,10 +10,6 @@ from ....machine.sdram import ALL_BANKS, Command, Sdram
 class Rows(wiring.Component):
     """Follows the commands that are given.
 
-    Parameters
-    ----------
-    chip : Sdram
-
     Members
     -------
     bank, row : In(chip.bank_bits), In(chip.row_bits)

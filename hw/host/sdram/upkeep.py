@@ -17,10 +17,6 @@ def cycles_of(ns: float, clock_mhz: float) -> int:
 class Countdown(wiring.Component):
     """Cycles that have to pass before something.
 
-    Parameters
-    ----------
-    longest : int
-
     Members
     -------
     cycles : In(range(longest + 1))
@@ -50,11 +46,6 @@ class Countdown(wiring.Component):
 
 class Upkeep(wiring.Component):
     """Upkeep of a chip beside lines: its power-up, and refreshes.
-
-    Parameters
-    ----------
-    chip : Sdram
-    clock_mhz : float
 
     Members
     -------
