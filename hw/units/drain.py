@@ -100,16 +100,17 @@ class Drain(wiring.Component):
         m.d.comb += beat.stop.eq(group.stop)
         with m.If(draining):
             m.d.comb += [beat.rows.eq(rows), beat.cols.eq(cols), beat.data.eq(1)]
-            m.d.comb += Value.cast(beat.elements).eq(self._elements(beat, group.blank))
+            m.d.comb += Value.cast(beat.elements).eq(self._elements(m, beat, group.blank))
         with m.If(draining & ~last):
             m.d.comb += beat.stop.eq(Mux(group.blank, row_end, self.note.stop))
         return m
 
-    def _elements(self, beat, blank: Value) -> Value:
+    def _elements(self, m: Module, beat, blank: Value) -> Value:
         """The elements of the beat, 0 where it has no value."""
         valid = valid_elements(self.unit.t, beat)
         # one choice of tiles: a simulator takes time in the square of a concatenation's parts
-        tile = Mux(blank, self.init.replicate(len(valid)), self.tile)
+        tile = Signal.like(self.tile, name="chosen")
+        m.d.comb += tile.eq(Mux(blank, self.init.replicate(len(valid)), self.tile))
         return Cat(
             Mux(v | Mux(blank, self.init == 0, self.same), tile.word_select(k, 32), 0)
             for k, v in enumerate(valid)
