@@ -1,6 +1,8 @@
 """The token-dataflow overlay: a mesh of PEs that the host loads, starts, and reads."""
 
 from collections.abc import Mapping
+from functools import reduce
+from operator import or_
 
 from amaranth.hdl import Array, Cat, ClockSignal, Instance, Module, Mux, Signal, Value
 from amaranth.lib import data, stream, wiring
@@ -14,6 +16,7 @@ from .export.place import place
 from .noc.mesh import connect_mesh, links_of
 from .noc.token import struct
 from .units.token.layouts import host_layout
+from .units.token.sequencer import Sequencer
 from .units.token.tile import TILES
 
 SETTLE_CYCLES = 3
@@ -170,7 +173,7 @@ class Overlay(wiring.Component):
         if self.probes:
             self._probe(m, network)
         restart = Signal()
-        done = Signal(self.overlay.pes)
+        done = Signal(self.overlay.pes + 1)
         self._control(m, restart, done)
 
         bus = Signal(self.load.payload.shape())
@@ -189,6 +192,10 @@ class Overlay(wiring.Component):
             ]
             if hasattr(tile, "x"):
                 m.d.comb += [tile.x.eq(x), tile.y.eq(y)]
+        if self.overlay.pe == "hybrid":
+            self._sequence(m, restart, done[-1], bus, full)
+        else:
+            m.d.comb += done[-1].eq(1)
         self._read(m)
         return m
 
@@ -237,8 +244,6 @@ class Overlay(wiring.Component):
     def _control(self, m: Module, restart: Signal, done: Signal) -> None:
         wait = Signal(range(max(SETTLE_CYCLES, self.restart_cycles)))
         count = Signal(32)
-        barrier = Signal()  # the restart is that of a further segment
-        more = getattr(self.tiles[0, 0], "more", None)
         m.d.comb += [self.load.ready.eq(self.idle), self.look.ready.eq(self.idle)]
         with m.FSM(name="run"):
             with m.State("IDLE"):
@@ -251,8 +256,8 @@ class Overlay(wiring.Component):
                 with m.If(wait == 0):
                     m.next = "RESTART"
             with m.State("RESTART"):
-                m.d.comb += [restart.eq(1), self.running.eq(barrier)]
-                m.d.sync += [wait.eq(wait - 1), count.eq(count + barrier)]
+                m.d.comb += restart.eq(1)
+                m.d.sync += wait.eq(wait - 1)
                 with m.If(wait == 0):
                     m.next = "RUN"
             with m.State("RUN"):
@@ -262,11 +267,21 @@ class Overlay(wiring.Component):
                     m.next = "IDLE"
                 with m.Else():
                     m.d.sync += count.eq(count + 1)
-                if more is not None:
-                    m.d.sync += barrier.eq(more)
-                    with m.If(done.all() & more):
-                        m.d.sync += [count.eq(count + 1), wait.eq(self.restart_cycles - 1)]
-                        m.next = "RESTART"
+
+    def _sequence(self, m: Module, restart: Signal, done: Value, bus, full: Signal) -> None:
+        """The sequencer of hybrid PEs; its words are loaded as those of PE 0."""
+        m.submodules.sequencer = sequencer = Sequencer(overlay=self.overlay, sizes=self.sizes)
+        number = MEMORIES["hybrid"].index("segment")
+        m.d.comb += [
+            sequencer.write.valid.eq(full & (bus.pe == 0) & (bus.memory == number)),
+            sequencer.write.address.eq(bus.address),
+            sequencer.write.data.eq(bus.data),
+            sequencer.restart.eq(restart),
+            sequencer.running.eq(self.running),
+            sequencer.decided.eq(reduce(or_, (tile.decided for tile in self.tiles.values()))),
+            done.eq(sequencer.done),
+            *(tile.fetches.eq(sequencer.o) for tile in self.tiles.values()),
+        ]
 
     def _read(self, m: Module) -> None:
         """Address register, memory, a mux within each row, a mux over the rows."""

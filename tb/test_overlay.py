@@ -39,7 +39,9 @@ OVERLAYS = {
     for name, (n, more) in VARIANTS.items()
 }
 """With memories, they limit the schedule alone."""
-SIZES = Sizes(nodes=64, senders=64, queue=64, rest=128, near=64, contexts=256, matched=64)
+SIZES = Sizes(
+    nodes=64, senders=64, queue=64, rest=128, near=64, contexts=512, matched=64, segments=32
+)
 CLASSES = frozenset({"add", "mul", "compare", "switch"})
 OPS = [op for op in Op if OP_CLASS.get(op) in CLASSES and op < Op.THEN]
 
@@ -130,5 +132,6 @@ async def test_writes_and_tokens_equal_the_models(dut, name, graph):
     again = await scoreboard.run()
     assert again == cycles or m.graph.conditional
     await scoreboard.check_values()
-    values = m.graph.evaluate(inputs, m.overlay.format).view(number.word)
-    assert scoreboard.values.tolist() == values.tolist()
+    values = m.graph.evaluate(inputs, m.overlay.format)
+    fires, _ = m.graph.regions.taken(values)
+    assert scoreboard.values[fires].tolist() == values[fires].view(number.word).tolist()

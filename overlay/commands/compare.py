@@ -188,8 +188,8 @@ def assumptions(overlays, records) -> str:
         )
     if any(x.pe == "hybrid" for x in overlays):
         lines.append(
-            "hybrid: contexts for what is certain, tokens for conditional regions; dynamic %: "
-            "operations that fired by tokens"
+            "hybrid: segments of contexts that conditions choose, tokens for what has no context; "
+            "dynamic %: operations that a decision chose, or tokens fired"
         )
     lines.append(
         "bound: the largest of depth, work and link bounds of the placement; x static: over static "

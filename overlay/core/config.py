@@ -251,10 +251,13 @@ class Memory:
         return self.layout.width * self.depth * self.copies
 
 
-BARRIER = 5
-"""Cycles from the one in which a hybrid overlay has nothing left to do to the next segment's first
-context.
+DECISION = 6
+"""Cycles from the one in which a hybrid overlay's context sends a condition to the first context of
+a segment that it decides.
 """
+
+DECISIONS = 3
+"""Conditions that choose a segment together, at most."""
 
 MEMORIES = {
     "dynamic": (
@@ -281,6 +284,7 @@ MEMORIES = {
         "rest",
         "context",
         "switch",
+        "segment",
         "token",
         "present",
         "ready",
@@ -291,7 +295,7 @@ MEMORIES = {
 CONTROL = {
     "dynamic": ("senders", "sources"),
     "static": ("length",),
-    "hybrid": ("senders", "sources", "length"),
+    "hybrid": ("senders", "sources"),
 }
 
 
@@ -307,7 +311,7 @@ class Sizes:
     ``nodes``: local addresses (static: values); ``senders``; ``queue``: operations that send;
     ``rest``: entries beyond the first; ``near``: addresses up to the last forwarded one;
     ``contexts``: static schedule length, of hybrid PEs that of all segments; ``matched``: of those
-    the addresses up to the last dynamic node.
+    the addresses up to the last dynamic node; ``segments``: words of them, with the end.
     """
 
     nodes: int = 1
@@ -317,6 +321,7 @@ class Sizes:
     near: int = 1
     contexts: int = 1
     matched: int = 1
+    segments: int = 2
 
 
 def bits_for(depth: int) -> int:
@@ -332,12 +337,21 @@ def _contexts(overlay: Overlay, sizes: Sizes, a: int) -> list[Memory]:
     """Contexts of a PE, with local addresses of ``a`` bits, and of its switch."""
     fields = (("op", OP_BITS), ("a", a), ("b", a), ("send", a), ("write", 2), ("address", a))
     if overlay.pe == "hybrid":
-        fields = (*fields, ("last", 1), ("free", len(overlay.ends)))
+        fields = (*fields, ("decide", bits_for(DECISIONS + 1)), ("free", len(overlay.ends)))
     fixed = dict(overlay.memories)
     return [
         Memory("context", Layout(fields), fixed.get("context", sizes.contexts)),
         Memory("switch", switch_layout(overlay), fixed.get("switch", sizes.contexts)),
     ]
+
+
+def _segment(fixed: Mapping[str, int], sizes: Sizes) -> Layout:
+    """A word of the sequencer: a segment's contexts, and the words of those that may follow."""
+    contexts = fixed.get("context", sizes.contexts)
+    following = bits_for(fixed.get("segment", sizes.segments))
+    return Layout(
+        (("first", bits_for(contexts)), ("length", bits_for(contexts + 1)), ("next", following))
+    )
 
 
 def memories(overlay: Overlay, sizes: Sizes) -> dict[str, Memory]:
@@ -376,6 +390,7 @@ def memories(overlay: Overlay, sizes: Sizes) -> dict[str, Memory]:
     ]
     if overlay.pe == "hybrid":
         out += _contexts(overlay, sizes, a)
+        out.append(Memory("segment", _segment(fixed, sizes), fixed.get("segment", sizes.segments)))
     near = fixed.get("near", sizes.near)
     if overlay.forwards:
         consumers = (("valid", 1), ("node", a), ("slot", 2), *second)

@@ -244,15 +244,21 @@ class DataflowGraph:
         """Conditional regions of the graph."""
         return regions(self)
 
-    def selected(self, kept: Container[int] = ()) -> DataflowGraph:
+    def selected(self) -> DataflowGraph:
         """The graph that executes both sides of each region and selects, for static PEs; itself
-        where there are none. Outermost regions of the conditions ``kept`` stay.
+        where there are none.
+        """
+        return self.with_regions(())[0]
+
+    def with_regions(self, kept: Container[int]) -> tuple[DataflowGraph, np.ndarray]:
+        """The graph in which the outermost regions of the conditions ``kept`` alone stay
+        conditional, and of each of its nodes the one here from which it stems.
         """
         if not self.conditional:
-            return self
-        rows, at = selected(self, kept)
-        op, a, b, value = (np.array(column) for column in zip(*rows, strict=True))
-        return DataflowGraph(
+            return self, np.arange(len(self))
+        new, at = selected(self, kept)
+        op, a, b, value = (np.array(column) for column in zip(*new.rows, strict=True))
+        graph = DataflowGraph(
             op,
             a,
             b,
@@ -263,6 +269,7 @@ class DataflowGraph:
             self.title,
             self.meta,
         )
+        return graph, np.array(new.origin)
 
     @cached_property
     def groups(self) -> list[tuple[Op, np.ndarray]]:

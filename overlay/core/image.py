@@ -230,19 +230,35 @@ class HybridImage(DynamicImage):
         Contexts of all segments.
     context, switch
         Of every PE and switch, as a :class:`StaticImage` has them, the segments one after the
-        other; with ``last``, ``free`` and ``held``.
+        other; with ``decide``, ``free`` and ``held``.
+    segment
+        Words of the sequencer, by field: ``first``, ``length``, ``next``.
     """
 
     length: int
     context: dict[str, np.ndarray]
     switch: dict[str, np.ndarray]
+    segment: dict[str, np.ndarray]
 
     def columns(self, memory: str, pe: int) -> dict[str, np.ndarray]:
         if memory in ("context", "switch"):
             return {n: a[pe] for n, a in getattr(self, memory).items()}
-        if memory == "control":
-            return {"word": np.array([self.senders[pe], self.sources[pe], self.length])}
+        if memory == "segment":  # the overlay has one; its words are loaded as those of PE 0
+            return self.segment if pe == 0 else {n: a[:0] for n, a in self.segment.items()}
         columns = super().columns(memory, pe)
         if memory == "op":
             columns["op"] = columns["op"][: self.memories()["op"].depth]
         return columns
+
+    @property
+    def decides(self) -> bool:
+        """True if its segments depend on conditions."""
+        return bool(self.context["decide"].any())
+
+    def taken(self, contexts: np.ndarray) -> HybridImage:
+        """The image whose only segment are these contexts, one after the other."""
+        context, switch = (
+            {n: words[:, contexts] for n, words in memory.items()}
+            for memory in (self.context, self.switch)
+        )
+        return replace(self, length=len(contexts), context=context, switch=switch)

@@ -123,36 +123,67 @@ def _refused(graph: DataflowGraph, node: int, rule: str) -> ProgramError:
     )
 
 
-def selected(
-    graph: DataflowGraph, kept: Container[int]
-) -> tuple[list[tuple[Op, int, int, float]], list[int]]:
+class Rows:
+    """Nodes of a graph in the making, and for each the node from which it stems."""
+
+    def __init__(self):
+        self.rows: list[tuple[Op, int, int, float]] = []
+        self.origin: list[int] = []
+        self.node = 0
+
+    def __call__(self, op: Op, a: int, b: int, value: float = 0.0) -> int:
+        self.rows.append((op, a, b, value))
+        self.origin.append(self.node)
+        return len(self.rows) - 1
+
+
+def selected(graph: DataflowGraph, kept: Container[int]) -> tuple[Rows, list[int]]:
     """Nodes of a graph that executes both sides and selects, and each node's place there; outermost
-    regions of the conditions ``kept`` stay what they are.
+    regions of the conditions ``kept`` stay conditional. An operand of their merges is an operation
+    of its own: a copy where it is not.
     """
-    rows: list[tuple[Op, int, int, float]] = []
+    new = Rows()
     at: list[int] = []
     nots: dict[int, int] = {}
-    zero = -1
-    merges = graph.regions.merges
-    outermost = graph.regions.outermost
+    zeros: dict[int, int] = {}
+    defines: set[int] = set()
+    r = graph.regions
+    outermost = r.outermost
 
-    def new(op: Op, a: int, b: int, value: float = 0.0) -> int:
-        rows.append((op, a, b, value))
-        return len(rows) - 1
+    def zero(region: int) -> int:
+        """A zero in a region that stays, or in the whole graph."""
+        if region not in zeros:
+            if not region:
+                zeros[region] = new(Op.CONST, -1, -1)
+            else:
+                side = Op.THEN if r.side[region] else Op.ELSE
+                zeros[region] = new(side, at[r.condition[region]], zero(0))
+        return zeros[region]
+
+    def defining(row: int) -> int:
+        if row in defines or new.rows[row][0] in (Op.THEN, Op.ELSE):
+            row = new(Op.JOIN, row, row)
+        defines.add(row)
+        return row
 
     for i, op, a, b in _rows(graph):
-        inside = outermost[a if op == Op.MERGE else i]
-        if op in (Op.THEN, Op.ELSE) and inside not in kept:
+        new.node = i
+        stays = outermost[a if op == Op.MERGE else i] in kept
+        around: int = r.around[int(r.of[a if op == Op.MERGE else i])]
+        if op in (Op.THEN, Op.ELSE) and not (stays and not around):
             at.append(at[b])
-        elif op == Op.MERGE and inside not in kept:
-            c, there, otherwise = [at[k] for k in merges[i]]
-            if zero < 0:
-                zero = new(Op.CONST, -1, -1)
+        elif op == Op.MERGE and stays and not around:
+            at.append(new(Op.MERGE, defining(at[a]), defining(at[b])))
+        elif op == Op.MERGE:
+            c, there, otherwise = [at[k] for k in r.merges[i]]
+            region = int(r.of[i]) if stays else 0
+            while region and r.around[region]:
+                region = r.around[region]
             if c not in nots:
-                nots[c] = new(Op.EQ, c, zero)
+                nots[c] = new(Op.EQ, c, zero(region))
             left, right = new(Op.GATE, c, there), new(Op.GATE, nots[c], otherwise)
             at.append(new(Op.JOIN, left, right))
         else:
             left, right = (at[k] if k >= 0 else -1 for k in (a, b))
             at.append(new(Op(op), left, right, float(graph.value[i])))
-    return rows, at
+    return new, at

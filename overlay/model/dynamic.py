@@ -13,7 +13,7 @@ import numpy as np
 
 from ...model.compiling import jit
 from ...model.records import at_address, fast, stamped, table, trailing_zeros
-from ..core.config import BARRIER, ONLY
+from ..core.config import ONLY
 from .state import (
     CONSUMER,
     CONSUMER_BITS,
@@ -54,7 +54,7 @@ def blocked(net, pe, latency):
     if Context(net, pe.contexts, net.context).issues:
         return True
     at = net.context + latency - 1
-    return at < net.end and Context(net, pe.contexts, at).writes >= 0
+    return at < net.length and Context(net, pe.contexts, at).writes >= 0
 
 
 @fast
@@ -501,11 +501,9 @@ def advance(net, c):
     """The context of this cycle, if there is one."""
     net.before = net.context
     net.context = -1
-    if net.following < net.end:
-        net.context = net.following
-        net.following += 1
+    if c < net.length:
+        net.context = c
         net.moved = 1
-        table(net, net.began)[net.context] = c
 
 
 net_at = at_address(Net)
@@ -529,11 +527,7 @@ def _run(address):
                 busy = 1
                 step(net, pe, p, c)
         if not busy:
-            if net.following == net.length:
-                return c
-            net.end = table(net, net.ends)[net.following]
-            c += BARRIER - 1
-            continue
+            return c
         if net.hoplite:
             apply_links(net)
         else:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..core.config import WRITE_NONE, packet
+from ..core.config import WRITE_ALU, WRITE_NET, packet
 from ..core.image import DynamicImage, HybridImage, Image, StaticImage
 from ..core.places import WIRES
 from .routes import routes
@@ -44,35 +44,46 @@ def moves(image: Image, run: Run | None = None) -> Moves:
     held = np.zeros(image.base[-1], np.uint64)
     found = values(image, run)
     held[image.base[image.node_pe] + image.node_address] = found
+    known = run.known(image)
     tokens = run.tokens
     assert tokens is not None
-    if isinstance(image, StaticImage):
-        links = routes(image)
-        held[links.target] = held[links.origin]
-        pe, cycle = np.nonzero(image.context["write"] != WRITE_NONE)
-        address = image.context["address"][pe, cycle]
-        words = held[tokens["origin"]].tolist()
-    else:
-        assert isinstance(image, DynamicImage)
-        held[image.base[image.copy_pe] + image.copy_address] = found[image.copy_node]
-        local = np.flatnonzero(run.written >= 0)
-        pe = np.searchsorted(image.base, local, side="right") - 1
-        address = local - image.base[pe]
-        cycle = run.written[local]
+    writes: dict[tuple[int, int], tuple[int, int]] = {}
+    crossed: dict[tuple[int, int], int] = {}
+    written = run.written
+    if isinstance(image, HybridImage):
+        assert run.contexts is not None
+        image = image.taken(run.contexts)
+    if isinstance(image, StaticImage | HybridImage):
+        received = routes(image)
+        for kind, data in ((WRITE_ALU, None), (WRITE_NET, held[received.origin])):
+            pe, cycle = np.nonzero(image.context["write"] == kind)
+            local = image.base[pe] + image.context["address"][pe, cycle]
+            data = held[local] if data is None else data
+            writes |= _writes(image, cycle, local, data)
+            written = np.where(np.isin(np.arange(len(held)), local), -1, written)
+        there = received.crossings
+        wires = WIRES if isinstance(image, HybridImage) else 0
+        on = zip(there["cycle"].tolist(), (wires + there["link"]).tolist(), strict=True)
+        crossed |= zip(on, held[there["origin"]].tolist(), strict=True)
+    if isinstance(image, DynamicImage):
+        if not isinstance(image, HybridImage):
+            held[image.base[image.copy_pe] + image.copy_address] = found[image.copy_node]
+        local = np.flatnonzero(written >= 0)
+        writes |= _writes(image, written[local], local, held[local])
         columns = {name: np.maximum(tokens[name], 0) for name in tokens.dtype.names or ()}
         columns["y"], columns["x"] = np.divmod(tokens["pe"], image.overlay.cols)
         columns |= {"pair": tokens["node2"] >= 0, "value": held[carried(image, tokens)]}
         words = packet(image.overlay, image.sizes).pack(columns)
-    data = held[image.base[pe] + address]
+        on = zip(tokens["cycle"].tolist(), tokens["link"].tolist(), strict=True)
+        crossed |= zip(on, words, strict=True)
+    return Moves(run.cycles, found, known, writes, crossed)
+
+
+def _writes(
+    image: Image, cycle: np.ndarray, local: np.ndarray, data: np.ndarray
+) -> dict[tuple[int, int], tuple[int, int]]:
+    """Writes by cycle and PE."""
+    pe = np.searchsorted(image.base, local, side="right") - 1
+    address = local - image.base[pe]
     where = zip(cycle.tolist(), pe.tolist(), strict=True)
-    what = zip(address.tolist(), data.tolist(), strict=True)
-    on = zip(tokens["cycle"].tolist(), tokens["link"].tolist(), strict=True)
-    if isinstance(image, HybridImage):
-        assert run.began is not None
-        there = routes(image).crossings
-        crossed = (run.began[there["cycle"]].tolist(), (WIRES + there["link"]).tolist())
-        on = [*on, *zip(*crossed, strict=True)]
-        words = [*words, *held[there["origin"]].tolist()]
-    writes = dict(zip(where, what, strict=True))
-    known = run.known(image)
-    return Moves(run.cycles, found, known, writes, dict(zip(on, words, strict=True)))
+    return dict(zip(where, zip(address.tolist(), data.tolist(), strict=True), strict=True))

@@ -13,7 +13,7 @@ from ..core.ops import Op
 from . import dynamic
 from .routes import routes
 from .state import PORTS, State
-from .values import computed
+from .values import computed, walked
 
 
 @dataclass
@@ -38,8 +38,8 @@ class Run:
     # what is on the links to neighbours and when, if it was asked for: dynamic,
     # :data:`~.state.TOKEN`; static, :data:`~.routes.CROSSING`
     tokens: np.ndarray | None = field(default=None, repr=False)
-    # int64 [contexts], hybrid: when each holds
-    began: np.ndarray | None = field(default=None, repr=False)
+    # int64 [cycles], hybrid: the context that holds in each
+    contexts: np.ndarray | None = field(default=None, repr=False)
 
     def node_cycles(self, image: Image) -> np.ndarray:
         """``written`` by node of the graph."""
@@ -78,16 +78,22 @@ def simulate(image: Image, *, tokens: bool = False) -> Run:
     assert isinstance(image, DynamicImage)
     fires = image.op >= Op.ADD
     sends = np.ones(len(fires), bool)
-    if image.conditional:
+    contexts = None
+    if isinstance(image, HybridImage):
+        contexts = np.arange(image.length)
+        if image.decides:
+            contexts, _ = walked(image)
+            fires[:] = False
+        image = image.taken(contexts)
+    elif image.conditional:
         _, fires, sends = computed(image)
     state = State(image, sends)
     cycles = int(dynamic.run(state.address))
     written = state.S[state.written_at :][: len(written)].copy()
     links = np.stack([state.S[at : at + PORTS] for at in state.results("links")])
     names = ("consumed", "generated", "stalled", "peak_ready", "deflected")
-    run = Run(cycles, written, *(state.results(name) for name in names), links=links)
-    if isinstance(image, HybridImage):
-        run.began = state.S[state.began_at :][: image.length].copy()
+    found = (state.results(name) for name in names)
+    run = Run(cycles, written, *found, links=links, contexts=contexts)
     late = int(np.count_nonzero((written < 0) & fires))
     if run.cycles < 0 or late:
         last = cycles if cycles >= 0 else -cycles - 1

@@ -60,15 +60,10 @@ class Net:
     now: int  # the cycle
     log: int  # `Crossing`s, in order; 0: they are not kept
     n_log: int
-    # contexts of hybrid PEs: how many there are; the one that holds and that of the cycle before,
-    # or -1; the next one, and where its segment ends
+    # contexts of hybrid PEs: how many hold; the one that does and that of the cycle before, or -1
     length: int
     context: int
     before: int
-    following: int
-    end: int
-    ends: int  # by context: the end of its segment
-    began: int  # by context: when it held
 
 
 @record
@@ -227,10 +222,6 @@ class State(Words):
         rests = self.put(_rows(tokens(image.rest), image.rest["last"]))
         nears = self.put(tokens(image.near))
         own_pes = [self._pe(image, p, firsts, rests) for p in range(o.pes)]
-        schedule = {}
-        self.began_at = 0
-        if isinstance(image, HybridImage):
-            schedule = self._schedule(image)
         for p, one in enumerate(own_pes):
             one |= self._near(image, p, nears)
             if isinstance(image, HybridImage):
@@ -258,8 +249,8 @@ class State(Words):
             "served": self.alloc(2),
             "shut": self.put(~sends),
             "log": self.log_at if crossings else 0,
+            "length": image.length if isinstance(image, HybridImage) else 0,
             "context": -1,
-            **schedule,
         }
         self.set(Net, 0, own)
         self.fill()
@@ -297,18 +288,6 @@ class State(Words):
             "next_west": -1,
             "next_north": -1,
             "links": self.alloc(PORTS),
-        }
-
-    def _schedule(self, image: HybridImage) -> dict:
-        """The segments of contexts."""
-        last = 1 + np.flatnonzero(image.context["last"][0])
-        ends = np.repeat(last, np.diff(last, prepend=0))
-        self.began_at = self.put(np.full(image.length, -1))
-        return {
-            "length": image.length,
-            "end": ends[0] if len(ends) else 0,
-            "ends": self.put(ends),
-            "began": self.began_at,
         }
 
     def _near(self, image: DynamicImage, p: int, nears: int) -> dict:

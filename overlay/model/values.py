@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ...machine import arith
 from ...machine.errors import RunError
 from ..core.config import WRITE_ALU
 from ..core.dataflow import DataflowGraph
@@ -30,6 +31,8 @@ def values(image: Image, run: Run) -> np.ndarray:
         op, a, b = _static(image)
     else:
         assert isinstance(image, DynamicImage)
+        if isinstance(image, HybridImage) and image.decides:
+            return walked(image)[1][image.base[image.node_pe] + image.node_address]
         if image.conditional or isinstance(image, HybridImage):
             return computed(image)[0][image.base[image.node_pe] + image.node_address]
         op, a, b = _dynamic(image)
@@ -66,15 +69,8 @@ def computed(image: DynamicImage) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         static = scheduled[1] >= 0
         op, a, b = (np.where(static, *sides) for sides in zip(scheduled, (op, a, b), strict=True))
     f = format_of(image.overlay.format)
-    level = np.zeros(len(op) + 1, np.int64)
-    while True:
-        deeper = np.where(_ARITY[op] > 0, np.maximum(level[a], level[b]) + 1, 0)
-        if (deeper == level[:-1]).all():
-            break
-        level[:-1] = deeper
-        if deeper.max() > len(op):
-            raise RunError("a node depends on itself", "overlay image")
-    order = np.argsort(level[:-1], kind="stable")
+    level = _depths(op, a, b)
+    order = np.argsort(level, kind="stable")
     new = np.append(np.empty(len(op), np.int64), -1)
     new[order] = np.arange(len(op))
     code = np.where(op < Op.ADD, int(Op.CONST), op)[order]
@@ -85,6 +81,57 @@ def computed(image: DynamicImage) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     back = new[:-1]
     bits = np.where(op < Op.ADD, image.value, found.view(f.word).astype(np.uint64)[back])
     return bits, fires[back] & (op >= Op.ADD), sends[back]
+
+
+def walked(image: HybridImage) -> tuple[np.ndarray, np.ndarray]:
+    """Contexts of the segments that a run takes, one after the other, and every local address' bits
+    at its end.
+    """
+    f = format_of(image.overlay.format)
+    at = 0
+    taken = np.zeros(0, np.int64)
+    state = image.value
+    while image.segment["length"][at]:
+        first, length, following = (int(words[at]) for words in image.segment.values())
+        here = np.arange(first, first + length)
+        taken = np.concatenate([taken, here])
+        state = _after(image.taken(here), state)
+        pe, cycle = np.nonzero(image.context["decide"][:, here])
+        sent = state[image.base[pe] + image.context["send"][pe, here[cycle]]]
+        open_ = arith.canonical(sent.astype(f.word).view(f.dtype)) != 0
+        bit = image.context["decide"][pe, here[cycle]].astype(np.int64) - 1
+        at = following | int((open_.astype(np.int64) << bit).sum())
+    return taken, state
+
+
+def _after(image: HybridImage, state: np.ndarray) -> np.ndarray:
+    """Bits by local address after a segment that begins with those of ``state``."""
+    f = format_of(image.overlay.format)
+    op, a, b = _static(image)
+    level = _depths(op, a, b)
+    order = np.argsort(level, kind="stable")
+    new = np.append(np.empty(len(op), np.int64), -1)
+    new[order] = np.arange(len(op))
+    code = np.where(op < Op.ADD, int(Op.CONST), op)[order]
+    start = state.astype(f.word).view(f.dtype)[order]
+    graph = DataflowGraph(code, new[a[order]], new[b[order]], start, {}, [0], title="image")
+    found = graph.evaluate(fmt=f.name).view(f.word).astype(np.uint64)[new[:-1]]
+    after = np.where(op < Op.ADD, state, found)
+    received = routes(image)
+    after[received.target] = after[received.origin]
+    return after
+
+
+def _depths(op: np.ndarray, a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """Operations before each address' own; raises RunError for a circle."""
+    level = np.zeros(len(op) + 1, np.int64)
+    while True:
+        deeper = np.where(_ARITY[op] > 0, np.maximum(level[a], level[b]) + 1, 0)
+        if (deeper == level[:-1]).all():
+            return deeper
+        level[:-1] = deeper
+        if deeper.max() > len(op):
+            raise RunError("a node depends on itself", "overlay image")
 
 
 def carried(image: DynamicImage, tokens: np.ndarray) -> np.ndarray:

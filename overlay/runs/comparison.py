@@ -22,6 +22,7 @@ from ..core.config import CHOICES, FOREIGN, MEMORIES, Overlay
 from ..core.dataflow import DataflowGraph
 from ..core.image import HybridImage
 from ..core.ops import Op, format_of
+from ..model.routes import routes
 from .reference import against_scipy, beyond, float64, relative_error, underflown
 
 Mesh = tuple[int, int]
@@ -210,11 +211,13 @@ def _record(
 
 
 def _dynamic_share(m: Mapped, fired: int) -> float | None:
-    """Share of the operations that a hybrid PE did by tokens."""
-    if not isinstance(m.image, HybridImage):
+    """Share of the operations that a hybrid PE did by tokens, or because of a decision."""
+    image = m.image
+    if not isinstance(image, HybridImage):
         return None
-    static = int(np.count_nonzero(m.image.context["op"])) if m.image.length else 0
-    return (fired - static) / max(1, fired)
+    static = image.segment["length"][0] if image.decides else image.length
+    issued = int(np.count_nonzero(image.context["op"][:, :static]))
+    return max(0, fired - issued) / max(1, fired)
 
 
 def _named(graph: DataflowGraph, node: int) -> str:
@@ -246,8 +249,11 @@ def _use(m: Mapped, outcome) -> dict:
             "pe_use": float(outcome.consumed.sum() / (o.pes * cycles)),
         }
     links = 2 * o.pes if o.network == "hoplite" else _mesh_links(o)
+    crossed = int(outcome.links[:, 1:].sum())
+    if isinstance(m.image, HybridImage):
+        crossed += len(routes(m.image.taken(outcome.contexts)).crossings)
     return {
-        "link_use": float(outcome.links[:, 1:].sum() / (links * cycles)) if links else 0.0,
+        "link_use": crossed / (links * cycles) if links else 0.0,
         "tokens": int(outcome.consumed.sum()),
         "packets": int(outcome.links[:, 0].sum()),
         "pe_use": float(outcome.consumed.sum() / (o.pes * cycles)),

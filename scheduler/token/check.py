@@ -11,14 +11,17 @@ from .edges import Task
 from .schedule import Schedule
 
 
-def check(s: Schedule, task: Task) -> None:
-    """Raises RunError naming PE, cycle and rule unless ``s`` is a schedule of the graph."""
+def check(s: Schedule, task: Task, there: np.ndarray | None = None) -> None:
+    """Raises RunError naming PE, cycle and rule unless ``s`` is a schedule of the graph; sources
+    that are ``there`` need no issue.
+    """
     source = task.source
     e = task.e
     latency = task.latency
     cols = s.overlay.cols
     length = max(s.length, 1)
     must = ~source | (np.diff(e.start) > 0)
+    must &= np.True_ if there is None else ~there
     _none("a node never issues", np.flatnonzero(must & (s.issue < 0)))
     nodes = np.flatnonzero(must)
     _once("issue", s.pe[nodes], s.issue[nodes], length)

@@ -1,230 +1,196 @@
-"""Images of hybrid PEs: which nodes are static and in which segment, their schedules, and both
-halves in one image (docs/overlay.md section 7.1).
+"""Images of hybrid PEs: a program of segments, or contexts and the tokens of what they have no room
+for (docs/overlay.md section 7.1).
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import NamedTuple
 
 import numpy as np
-import numba
 
 from ...overlay.core.config import WRITE_NONE, memories
 from ...overlay.core.dataflow import DataflowGraph
 from ...overlay.core.image import HybridImage
 from ...overlay.core.ops import Op
-from ...overlay.model import simulate
 from .check import check
 from .copies import Placed
 from .dynamic import dynamic_image
-from .edges import Task, edges, tails
+from .edges import Task, edges
+from .program import Program, Segment
 from .schedule import Schedule, ranks
 from .search import scheduled
 from .static import static_image
 
-TRIES = 8
-"""Numbers of barriers that are tried at most."""
-PARTS = (2, 8, 1 << 20)
-"""Shares of the regions that stay dynamic, and one region."""
+KEPT = (1, 2, 3, 4, 6, 9, 12)
+"""Numbers of regions that stay conditional, the largest ones, beside all of them."""
 
 
-def with_fewer_regions(graph: DataflowGraph) -> list[DataflowGraph]:
-    """The graph, and forms that execute both sides of some or all regions and select. The largest
-    regions stay, or the one whose longest path is shortest, or none.
+def with_regions(graph: DataflowGraph) -> list[tuple[DataflowGraph, np.ndarray]]:
+    """Forms of a graph in which all or only the largest regions are conditional, and each of their
+    nodes' origin.
     """
     outermost = graph.regions.outermost
-    conditions, region, sizes = np.unique(
-        outermost[outermost >= 0], return_inverse=True, return_counts=True
-    )
-    through = graph.level + tails(graph.a, graph.b, np.ones(len(graph), np.int32))
-    longest = np.zeros(len(conditions), int)
-    np.maximum.at(longest, region, through[outermost >= 0])
+    conditions, sizes = np.unique(outermost[outermost >= 0], return_counts=True)
     largest = conditions[np.argsort(-sizes, kind="stable")].tolist()
-    counts = sorted({max(1, len(largest) // part) for part in PARTS} - {len(largest)})
-    kept = [largest[:count] for count in counts]
-    apart = [int(conditions[np.argmin(longest)])]
-    kept += [apart] if kept and apart not in kept else []
-    return [graph, *map(graph.selected, kept), graph.selected()]
-
-
-class _Part(NamedTuple):
-    """A segment: its nodes in the graph, operands from elsewhere among them; the task of them; its
-    schedule.
-    """
-
-    nodes: np.ndarray
-    task: Task
-    schedule: Schedule
+    counts = sorted({len(largest), *(k for k in KEPT if k < len(largest))})
+    return [graph.with_regions(largest[:count]) for count in counts]
 
 
 def hybrid_image(
-    graph: DataflowGraph, task: Task, value: np.ndarray, pe: np.ndarray, plan: Schedule | None
+    task: Task, value: np.ndarray, pe: np.ndarray, plan: Schedule | None
 ) -> HybridImage:
-    """The image with the fewest cycles among several numbers of barriers.
+    """The image of a graph without conditional regions; where the context memory is too short, what
+    would issue last is dynamic.
 
     Parameters
     ----------
-    graph, task
+    task
         What is placed.
     value
         Bits of the sources' values.
     pe
         PE of each node.
     plan
-        A schedule of the whole graph, which is taken where no node is dynamic.
+        A schedule of the whole graph.
     """
-    conditional = np.zeros(len(pe), bool)
-    if graph.conditional:
-        conditional = (task.op >= Op.THEN) | (graph.regions.of > 0)
-    level = _levels(task.a, task.b, conditional)
-    tries = np.unique(np.linspace(0, level.max(initial=0), TRIES).astype(int))
-    found = [
-        _fitting(task, value, pe, conditional | (level > barriers), level, plan)
-        for barriers in tries.tolist()
-    ]
-    return found[0] if len(found) == 1 else min(found, key=lambda image: simulate(image).cycles)
-
-
-@numba.njit(cache=True)
-def _levels(a, b, conditional):
-    """Barriers before each node, if all others are static: one for each conditional node that
-    another one waits for.
-    """
-    level = np.zeros(len(a), np.int64)
-    for n in range(len(a)):
-        for u in (a[n], b[n]):
-            if u >= 0:
-                level[n] = max(level[n], level[u] + (conditional[u] and not conditional[n]))
-    return level
-
-
-def _fitting(
-    task: Task,
-    value: np.ndarray,
-    pe: np.ndarray,
-    dynamic: np.ndarray,
-    level: np.ndarray,
-    plan: Schedule | None,
-) -> HybridImage:
-    """An image; where the context memory is too short, what would issue last is dynamic."""
     fixed = dict(task.overlay.memories)
     room = min((fixed[name] for name in ("context", "switch") if name in fixed), default=None)
+    dynamic = np.zeros(len(pe), bool)
     while True:
-        parts = _parts(task, pe, dynamic, level, plan)
-        over = sum(_length(part) for part in parts) - room if room is not None else 0
+        segment = _certain(task, pe, dynamic, plan)
+        over = segment.length - room if room is not None else 0
         if over <= 0:
-            return _assembled(task, value, pe, dynamic, parts)
-        nodes, of, s = parts[-1]
-        late = ~of.source & (s.issue + of.latency > s.length - over)
-        dynamic = dynamic.copy()
-        dynamic[nodes[late]] = True
+            break
+        s = segment.schedule
+        own = ~segment.task.source
+        late = own & (s.issue + segment.task.latency > s.length - over)
+        dynamic[segment.nodes[late]] = True
+        plan = None
+    return _assembled(task, value, pe, np.arange(len(pe)), dynamic, [[segment]])
 
 
-def _parts(
-    task: Task, pe: np.ndarray, dynamic: np.ndarray, level: np.ndarray, plan: Schedule | None
-) -> list[_Part]:
-    """The segments."""
-    if task.source.all():
-        return []
+def _certain(task: Task, pe: np.ndarray, dynamic: np.ndarray, plan: Schedule | None) -> Segment:
+    """A segment of all that is not dynamic."""
     if not dynamic.any():
-        return [_Part(np.arange(len(pe)), task, plan or scheduled(task, pe))]
+        return Segment(np.arange(len(pe)), task, plan or scheduled(task, pe))
     static = ~dynamic & ~task.source
-    parts = []
-    for k in range(1 + int(level[static].max(initial=-1))):
-        nodes, part = _segment(task, static & (level == k))
-        parts.append(_Part(nodes, part, scheduled(part, pe[nodes])))
-    return parts
-
-
-def _segment(task: Task, mine: np.ndarray) -> tuple[np.ndarray, Task]:
-    """The nodes of ``mine`` and their operands, and the task of them: operands from elsewhere are
-    sources.
-    """
-    operands = np.concatenate([task.a[mine], task.b[mine]])
-    inside = mine.copy()
-    inside[operands[operands >= 0]] = True
-    inside[0] |= not inside.any()  # of a segment that only waits
+    inside = static.copy()
+    for of in (task.a, task.b):
+        inside[of[static & (of >= 0)]] = True
+    inside[0] |= not inside.any()
     nodes = np.flatnonzero(inside)
-    new = np.full(len(mine) + 1, -1)
+    new = np.full(len(pe) + 1, -1)
     new[nodes] = np.arange(len(nodes))
-    source = ~mine[nodes]
-    op, latency = (np.where(source, s, of[nodes]) for s, of in ((0, task.op), (1, task.latency)))
-    a, b = (np.where(source, -1, new[of[nodes]]) for of in (task.a, task.b))
-    latency = latency.astype(np.int32)
-    return nodes, Task(task.overlay, op, source, a, b, edges(op, a, b), latency)
+    a, b = (np.where(static[nodes], new[of[nodes]], -1).astype(np.int32) for of in (task.a, task.b))
+    op = task.op[nodes]
+    part = Task(task.overlay, op, ~static[nodes], a, b, edges(op, a, b), task.latency[nodes])
+    return Segment(nodes, part, scheduled(part, pe[nodes]))
 
 
-def _length(part: _Part) -> int:
-    """Contexts of a segment, at least one: behind its last stands the barrier."""
-    return max(1, part.schedule.length)
+def program_image(task: Task, value: np.ndarray, program: Program) -> HybridImage:
+    """The image of a program."""
+    dynamic = np.zeros(len(program.at), bool)
+    return _assembled(task, value, program.pe, program.at, dynamic, program.segments)
 
 
 def _assembled(
-    task: Task, value: np.ndarray, pe: np.ndarray, dynamic: np.ndarray, parts: list[_Part]
+    task: Task,
+    value: np.ndarray,
+    pe: np.ndarray,
+    at: np.ndarray,
+    dynamic: np.ndarray,
+    stages: Sequence[Sequence[Segment]],
 ) -> HybridImage:
-    """The image of the segments and of the dynamic nodes."""
+    """The image of stages of segments and of the dynamic nodes; ``at``: the node that has each
+    node's place.
+    """
     overlay = task.overlay
     pes = overlay.pes
-    a, b = (np.where(dynamic, of, -1) for of in (task.a, task.b))
-    fed = replace(task, a=a, b=b, e=edges(task.op, a, b))
+    places, held_by = np.unique(at, return_inverse=True)
+    a, b = (np.where(dynamic, of, -1)[places] for of in (task.a, task.b))
+    if dynamic.any():  # every node has a place of its own
+        fed = replace(task, a=a, b=b, e=edges(task.op, a, b))
+    else:
+        op, source = task.op[places], task.source[places]
+        fed = Task(overlay, op, source, a, b, edges(op, a, b), task.latency[places])
     none = np.zeros(0, np.int64)
-    half = dynamic_image(Placed(fed, value, pe, np.arange(len(pe)), none, none))
+    home = pe[places]
+    half = dynamic_image(Placed(fed, value[places], home, np.arange(len(home)), none, none))
+    address = half.node_address[held_by]
+    own = np.bincount(home, minlength=pes)
 
-    copies = [(p.nodes[p.schedule.send_node[p.schedule.copy_send]], p.schedule) for p in parts]
-    copy_node = np.concatenate([none, *(node for node, _ in copies)]).astype(np.int32)
-    copy_pe = np.concatenate([none, *(s.copy_pe for _, s in copies)])
-    own = np.bincount(pe, minlength=pes)
-    copy_address = own[copy_pe] + ranks(copy_pe, pes)
-    values = own + np.bincount(copy_pe, minlength=pes)
-    base = np.concatenate([[0], np.cumsum(values)]).astype(np.int64)
-    at = base[pe] + half.node_address
+    segments = [one for stage in stages for one in stage]
+    used = own.copy()
+    for one in segments:
+        used = np.maximum(used, own + np.bincount(one.schedule.copy_pe, minlength=pes))
+    base = np.concatenate([[0], np.cumsum(used)]).astype(np.int64)
+    place = base[home] + half.node_address
     op = np.zeros(base[-1], np.uint8)
-    op[at] = task.op
+    op[place] = np.where(fed.op >= Op.THEN, Op.JOIN, fed.op)
     bits = np.zeros(base[-1], np.uint64)
-    bits[at] = np.where(task.source, value, np.uint64(0))
+    bits[place] = np.where(fed.source, value[places], np.uint64(0))
 
     words = []
-    made = 0
-    for part in parts:
-        nodes, of, s = part
-        check(s, of)
-        address = copy_address[made : made + len(s.copy_pe)]
-        made += len(address)
-        s = replace(s, length=_length(part), values=values, copy_address=address)
-        words.append(_words(replace(s, address=half.node_address[nodes]), of))
-    length = sum(map(_length, parts))
-    scheduled = {}
+    for one in segments:
+        s = one.schedule
+        check(s, one.task, one.there)
+        copy_address = (own[s.copy_pe] + ranks(s.copy_pe, pes)).astype(np.int32)
+        s = replace(s, length=one.length, values=used, copy_address=copy_address)
+        words.append(_words(replace(s, address=address[one.nodes]), one))
+    table = _table(stages)
     sizes = replace(
         half.sizes,
-        nodes=int(values.max(initial=1)),
-        contexts=max(1, length),
-        matched=1 + int(half.node_address[dynamic].max(initial=0)),
+        nodes=int(used.max(initial=1)),
+        contexts=max(1, sum(one.length for one in segments)),
+        matched=1 + int(address[dynamic].max(initial=0)),
+        segments=len(table["next"]),
     )
+    scheduled = {}
     for k, name in enumerate(("context", "switch")):
         fields = dict(memories(overlay, sizes)[name].layout.fields)
-        nothing = np.zeros((pes, 0), np.int32)
-        columns = {n: np.concatenate([nothing, *(w[k][n] for w in words)], axis=1) for n in fields}
-        scheduled[name] = columns
-    more = {"base": base, "op": op, "value": bits, "sizes": sizes}
-    more |= {"copy_node": copy_node, "copy_pe": copy_pe, "copy_address": copy_address}
+        scheduled[name] = {n: np.concatenate([w[k][n] for w in words], axis=1) for n in fields}
+    more = {"base": base, "op": op, "value": bits, "sizes": sizes, "segment": table}
+    more |= {"node_pe": pe.astype(np.int32), "node_address": address}
+    length = sum(one.length for one in segments)
     return HybridImage(**vars(half) | more, length=length, **scheduled)
 
 
-def _words(s: Schedule, task: Task) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
-    """The contexts of a segment, of PEs and of switches: those of static PEs, with what they leave
-    free.
+def _table(stages: Sequence[Sequence[Segment]]) -> dict[str, np.ndarray]:
+    """Words of the sequencer: the first segment, the end, then each stage, from a multiple of its
+    number of segments on.
     """
-    image = static_image(s, task, np.zeros(len(task.op), np.uint64))
+    at = [0]
+    size = 2
+    for stage in stages[1:]:
+        at.append(-(-size // len(stage)) * len(stage))
+        size = at[-1] + len(stage)
+    table = {name: np.zeros(size, np.int64) for name in ("first", "length", "next")}
+    first = 0
+    for stage, here, following in zip(stages, at, [*at[1:], 1], strict=True):
+        for k, one in enumerate(stage):
+            for name, word in (("first", first), ("length", one.length), ("next", following)):
+                table[name][here + k] = word
+            first += one.length
+    return table
+
+
+def _words(s: Schedule, one: Segment) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
+    """The contexts of a segment, of PEs and of switches: those of static PEs, with what they leave
+    free, and what they decide.
+    """
+    image = static_image(s, one.task, np.zeros(len(one.task.op), np.uint64))
     busy = image.context["write"] != WRITE_NONE
     free = np.zeros(busy.shape, np.int64)
     for k, latency in enumerate(s.overlay.ends):
         ends = np.zeros_like(busy)
         ends[:, : max(0, s.length - latency + 1)] = busy[:, latency - 1 :]
         free |= (~ends).astype(np.int64) << k
-    last = np.zeros(busy.shape, np.uint8)
-    last[:, -1] = 1
+    decide = np.zeros(busy.shape, np.uint8)
+    for k, (node, pe, cycle) in enumerate(one.decides):
+        decide[pe, cycle] = k + 1
+        image.context["send"][pe, cycle] = s.address[np.searchsorted(one.nodes, node)]
     held = np.zeros(busy.shape, np.uint8)
     link, cycle, _ = s.crossings().T
     np.bitwise_or.at(held, (link // 4, cycle), (1 << link % 4).astype(np.uint8))
-    return image.context | {"last": last, "free": free}, image.switch | {"held": held}
+    return image.context | {"decide": decide, "free": free}, image.switch | {"held": held}

@@ -43,6 +43,8 @@ NODE = np.dtype(
         ("latency", np.int32),
         ("tail", np.int32),
         ("kind", np.int32),
+        ("there", np.int32),
+        ("fixed", np.int32),
         ("pe", np.int32),
         ("issue", np.int32),
         ("ready", np.int32),
@@ -50,8 +52,9 @@ NODE = np.dtype(
     ]
 )
 """A node: its operands and their edges (-1: none), latency, the longest path after it, the kinds of
-PE that do it (bits); then its PE, its issue, the first cycle in which its value may be used there,
-and its first copy (-1: not yet).
+PE that do it (bits); whether its value is there from the start, whether its PE was given; then its
+PE, its issue, the first cycle in which its value may be used there, and its first copy (-1: not
+yet).
 """
 COPY = np.dtype([("pe", np.int32), ("send", np.int32), ("cycle", np.int32), ("after", np.int32)])
 """A copy of a value: its PE, the send that made it, when it is written, the value's next copy."""
@@ -296,7 +299,7 @@ def _clear(pe, plan):
     for n in range(len(pe)):
         plan.nodes[n]["pe"] = pe[n]
         plan.nodes[n]["issue"] = -1
-        plan.nodes[n]["ready"] = -1
+        plan.nodes[n]["ready"] = 0 if plan.nodes[n]["there"] else -1
         plan.nodes[n]["head"] = -1
     plan.edge_copy[:] = -1
     plan.load[:] = 0

@@ -21,8 +21,9 @@ from .copies import Placed, with_copies
 from .dynamic import dynamic_image
 from .edges import Task, edges
 from .floors import Floor, floor
-from .hybrid import hybrid_image, with_fewer_regions
+from .hybrid import hybrid_image, program_image, with_regions
 from .partition import OBJECTIVES, objective_of, place
+from .program import program
 from .schedule import Schedule, schedule
 from .search import Effort, find, scheduled
 from .specialise import specialise
@@ -152,14 +153,90 @@ def map_graph(
     known = {} if known is None else known
     if overlay.pe == "static":
         graph = graph.selected()
-    if overlay.pe == "hybrid" and graph.conditional and pe is None:
-        smaller = list(smaller)
-        mapped = [
-            _mapped(g, overlay, seed, objective, inputs, None, effort, tell, smaller, known)
-            for g in with_fewer_regions(graph)
-        ]
-        return min(mapped, key=lambda m: m.cycles)
-    return _mapped(graph, overlay, seed, objective, inputs, pe, effort, tell, smaller, known)
+    if overlay.pe != "hybrid" or not graph.conditional:
+        return _mapped(graph, overlay, seed, objective, inputs, pe, effort, tell, smaller, known)
+    smaller = list(smaller)
+    tried: list[Mapped] = []
+    refused: list[ConfigError] = []
+
+    def attempt(make: Callable[[], Mapped]) -> None:
+        try:
+            tried.append(make())
+        except ConfigError as e:
+            refused.append(e)
+
+    def both_sides() -> Mapped:
+        form, origin = graph.with_regions(())
+        given = None if pe is None else _placement(pe)[origin]
+        rest = effort, tell, smaller, known
+        return _mapped(form, overlay, seed, objective, inputs, given, *rest)
+
+    for form, origin in with_regions(graph) if pe is None else with_regions(graph)[-1:]:
+        given = None if pe is None else _placement(pe)[origin]
+        attempt(partial(_with_program, form, overlay, seed, inputs, effort, given))
+    if pe is None or not tried:
+        attempt(both_sides)
+    if not tried:
+        raise refused[0]
+    return min(tried, key=lambda m: m.cycles)
+
+
+def _placement(pe: np.ndarray | Schedule) -> np.ndarray:
+    return pe.pe if isinstance(pe, Schedule) else np.asarray(pe)
+
+
+def _with_program(
+    graph: DataflowGraph,
+    overlay: Overlay,
+    seed: int,
+    inputs,
+    effort: Effort | None,
+    pe: np.ndarray | None,
+) -> Mapped:
+    """A graph with conditional regions on hybrid PEs."""
+    begun = time.perf_counter()
+    task = task_of(graph, overlay)
+    bits = source_bits(graph, overlay, inputs)
+    found = program(graph, task, seed, effort, pe)
+    placed_at = time.perf_counter()
+    image = program_image(task, bits, found)
+    image.memories()
+    fired = _taken(graph, task, bits)
+    return Mapped(
+        graph,
+        overlay,
+        seed,
+        TIME,
+        image,
+        None,
+        bounds(fired, found.pe),
+        floor(fired),
+        *_apart(fired, found.pe),
+        {"place": placed_at - begun, "image": time.perf_counter() - placed_at},
+    )
+
+
+def _apart(task: Task, pe: np.ndarray) -> tuple[int, int]:
+    """Edges between PEs, and (value, foreign PE) pairs."""
+    e = task.e
+    away = pe[e.src] != pe[e.dst]
+    pairs = np.unique(e.src[away].astype(np.int64) * task.overlay.pes + pe[e.dst[away]])
+    return int(np.count_nonzero(away)), len(pairs)
+
+
+def _taken(graph: DataflowGraph, task: Task, value: np.ndarray) -> Task:
+    """What a run must compute, without switches and merges."""
+    f = format_of(task.overlay.format)
+    given = value[graph.inputs].astype(f.word).view(f.dtype)
+    fires, _ = graph.regions.taken(graph.evaluate(given, f.name))
+    seen = np.arange(len(task.op))
+    for n in np.flatnonzero(task.op >= Op.THEN).tolist():
+        left = task.op[n] == Op.MERGE and fires[task.a[n]]
+        seen[n] = seen[task.a[n] if left else task.b[n]]
+    live = fires & (task.op >= Op.ADD) & (task.op < Op.THEN)
+    a, b = (np.where(live & (of >= 0), seen[of], -1).astype(np.int32) for of in (task.a, task.b))
+    latency = np.where(live, task.latency, 1).astype(np.int32)
+    return replace(task, source=~live, a=a, b=b, e=edges(task.op, a, b), latency=latency)
 
 
 def _mapped(
@@ -225,15 +302,12 @@ def _image(
     else:
         placed = with_copies(task, bits, pe)
         if overlay.pe == "hybrid":
-            image = hybrid_image(graph, task, bits, pe, plan)
+            image = hybrid_image(task, bits, pe, plan)
             plan = None
         else:
             image = dynamic_image(placed)
         least_here = bounds(_fired(graph, placed), placed.pe)
     image.memories()
-    e = task.e
-    away = pe[e.src] != pe[e.dst]
-    pairs = len(np.unique(e.src[away].astype(np.int64) * overlay.pes + pe[e.dst[away]]))
     return Mapped(
         graph,
         overlay,
@@ -243,8 +317,7 @@ def _image(
         plan,
         least_here,
         least,
-        int(np.count_nonzero(away)),
-        pairs,
+        *_apart(task, pe),
         {"place": placed_at - begun, "image": time.perf_counter() - placed_at},
     )
 

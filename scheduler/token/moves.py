@@ -61,10 +61,11 @@ def order_of(nodes, bonus, reads):
 @numba.njit(cache=True)
 def _release(v, nodes, pe):
     """Let an operation go, and the sources it reads."""
-    pe[v] = -1
+    if not nodes[v]["fixed"]:
+        pe[v] = -1
     for i in range(2):
         u = nodes[v]["left"] if i == 0 else nodes[v]["right"]
-        if u >= 0 and nodes[u]["source"]:
+        if u >= 0 and nodes[u]["source"] and not nodes[u]["fixed"]:
             pe[u] = -1
 
 

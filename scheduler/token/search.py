@@ -53,7 +53,8 @@ class Effort:
 class Search:
     """The best schedule so far, of the starts and moves that were asked for.
 
-    ``floor`` is a bound below which no schedule is; ``tell`` is called with what has been reached.
+    ``floor`` is a bound below which no schedule is; ``tell`` is called with what has been reached;
+    ``given``: PEs of nodes that have one (-1: none), ``there``: sources that take no issue.
     """
 
     def __init__(
@@ -63,6 +64,8 @@ class Search:
         effort: Effort | None = None,
         floor: int = 0,
         tell: Callable[[str], None] | None = None,
+        given: np.ndarray | None = None,
+        there: np.ndarray | None = None,
     ):
         self.task = task
         self.effort = effort or Effort()
@@ -83,6 +86,9 @@ class Search:
         self.machine = listing.Machine(o.cols, o.pes)
         self.reads = Reads(task.e.start, task.e.dst)
         nodes = _nodes(task, special)
+        self.given = np.full(len(nodes), -1, np.int32) if given is None else given.astype(np.int32)
+        nodes["fixed"] = self.given >= 0
+        nodes["there"] = False if there is None else there
         edges = len(task.e.src)
         self.bonus = np.zeros(len(nodes))
         self.order = order_of(nodes, self.bonus, self.reads)
@@ -128,7 +134,7 @@ class Search:
 
     def ladder(self) -> None:
         """List placements: prices from the one that suits the mesh, up and down while it helps."""
-        free = np.full(len(self.bonus), -1, np.int32)
+        free = self.given
         noise = 0.25 if self.seed else 0.0
         listing.seed(self.seed)
         usual = 256.0 / self.task.overlay.pes

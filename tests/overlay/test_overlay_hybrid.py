@@ -1,5 +1,5 @@
-"""Hybrid PEs: static PEs where nothing is dynamic; certain nodes beside conditional ones; contexts
-that are too few for a static schedule.
+"""Hybrid PEs: static PEs where nothing is dynamic; segments for the outcomes of conditions; tokens
+where contexts are too few for a static schedule.
 """
 
 from dataclasses import replace
@@ -7,14 +7,16 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from penstock.machine.errors import ConfigError
-from penstock.overlay.core.config import BARRIER, Overlay
+from penstock.overlay.core.config import DECISION, Overlay
+from penstock.overlay.core.image import HybridImage
 from penstock.overlay.core.ops import Op
+from penstock.overlay.graphs import Builder, merge
 from penstock.overlay.graphs.source import graph_from
 from penstock.overlay.model import simulate
 from penstock.overlay.model.moves import moves
 from penstock.overlay.runs import comparison
 from penstock.scheduler.token import map_graph
-from penstock.scheduler.token.hybrid import with_fewer_regions
+from penstock.scheduler.token.hybrid import with_regions
 from penstock.testing.token_graphs import random_graph, random_regions, random_stages
 
 HYBRID = Overlay(rows=2, cols=2, pe="hybrid", alu="pipelined")
@@ -40,27 +42,39 @@ def test_without_dynamic_nodes_it_is_the_static_pe_in_every_cycle(n, alu):
 
 @pytest.mark.parametrize("seed", range(10))
 def test_values_are_numpys_wherever_nodes_are(seed):
+    """Also with other inputs, whose conditions choose other segments."""
     graph = random_stages(3, seed) if seed % 2 else random_regions(100, seed)
     pe = np.random.default_rng(seed).integers(0, 4, len(graph))
     for overlay in (HYBRID, replace(HYBRID, alu="unit", memories={"context": 20})):
         m = map_graph(graph, overlay, pe=pe)
+        assert isinstance(m.image, HybridImage)
+        assert m.image.decides == (not overlay.memories)
         (record,) = comparison.run(graph, overlay, mapped=m)
         assert record.values_ok
         assert 0 < record.overlay["dynamic_share"] < 1
-        assert record.cycles >= m.bounds.best
+        assert record.cycles >= max(m.bounds.best, m.floor.best if m.floor else 0)
+        inputs = np.random.default_rng(seed).standard_normal(len(graph.inputs))
+        words = inputs.astype(np.float32).view(np.uint32).astype(np.uint64)
+        other = replace(m, image=m.image.with_inputs(m.graph.inputs, words))
+        assert comparison.run(graph, overlay, mapped=other)[0].values_ok
 
 
-def test_a_segment_begins_when_nothing_is_left_of_the_one_before():
+def test_a_segment_that_a_condition_chooses_begins_without_a_gap():
+    """Every context holds in its cycle, decisions come in time, and a run takes one segment of each
+    group.
+    """
     graph = random_stages(2, 6, 14)
-    m = map_graph(graph, HYBRID, pe=np.arange(len(graph)) % 4)
-    run = simulate(m.image)
-    assert run.began is not None
-    at = np.flatnonzero(np.diff(run.began) > 1)
-    begins, last = run.began[at + 1], run.began[at]
-    assert len(begins)
-    for begin, passed in zip(begins, last, strict=True):
-        before = run.written[run.written < begin]
-        assert begin == max(before.max(), passed) + 1 + BARRIER
+    image = map_graph(graph, HYBRID, pe=np.arange(len(graph)) % 4).image
+    assert isinstance(image, HybridImage)
+    run = simulate(image)
+    assert run.contexts is not None
+    assert run.cycles == len(run.contexts) < image.length
+    begins = np.append(0, 1 + np.flatnonzero(np.diff(run.contexts) != 1))
+    ends = np.append(begins[1:], run.cycles)
+    for begin, end in zip(begins[:-1], ends, strict=False):
+        decides = image.context["decide"][:, run.contexts[begin:end]]
+        assert decides.any() and np.nonzero(decides)[1].max() + DECISION <= end - begin
+    assert set(run.contexts[begins]) <= set(image.segment["first"])
 
 
 def test_it_runs_where_the_static_schedule_has_too_few_contexts():
@@ -74,20 +88,16 @@ def test_it_runs_where_the_static_schedule_has_too_few_contexts():
     assert 0 < record.overlay["dynamic_share"] < 1
 
 
-def test_regions_that_do_not_pay_are_executed_on_both_sides():
-    """Each form has the graph's values; the last has no region."""
+def test_forms_with_fewer_regions_have_the_same_values():
     graph = random_regions(200, 3)
-    forms = with_fewer_regions(graph)
-    switches = [int(np.count_nonzero(g.op >= Op.THEN)) for g in forms]
-    assert switches[0] > switches[1] > switches[-1] == 0 and len(forms) > 3
+    forms = [form for form, _ in with_regions(graph)]
+    merges = [int(np.count_nonzero(form.op == Op.MERGE)) for form in forms]
+    assert merges == sorted(merges) and merges[0] < merges[-1] and len(forms) > 2
     inputs = np.random.default_rng(1).standard_normal((len(graph.inputs), 20)).astype(np.float32)
-    for form in forms[1:]:
+    for form in forms:
         for name, words in graph.results(graph.evaluate(inputs)).items():
             found = form.results(form.evaluate(inputs))[name]
             assert np.array_equal(words.view(np.uint32), found.view(np.uint32))
-    overlay = replace(HYBRID, rows=1, cols=1)
-    m = map_graph(graph, overlay)
-    assert m.cycles <= min(map_graph(g, overlay, pe=np.zeros(len(g), int)).cycles for g in forms)
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -95,3 +105,19 @@ def test_it_is_never_slower_than_static_pes(seed):
     graph = random_stages(3, seed)
     kinds = {pe: map_graph(graph, replace(HYBRID, pe=pe)).cycles for pe in ("hybrid", "static")}
     assert kinds["hybrid"] <= kinds["static"]
+
+
+def test_a_large_region_that_is_not_taken_costs_nothing():
+    """Static PEs execute both sides, dynamic ones a token for each edge."""
+    g = Builder("one")
+    a = g.input("a", 1.0)
+    x = [g.input(f"x{k}", float(k)) for k in range(64)]
+    taken, other = zip(*(g.switch(a < 0.0, v) for v in x), strict=True)
+    heavy = [v * v + v for v in taken for _ in range(4)]
+    g.output("y", merge(sum(heavy[1:], heavy[0]), other[0]))
+    cycles = {}
+    for pe in ("hybrid", "static", "dynamic"):
+        overlay = replace(HYBRID, pe=pe, local="forward" if pe == "dynamic" else "token")
+        cycles[pe] = [map_graph(g.graph(), overlay, inputs={"a": v}).cycles for v in (1.0, -1.0)]
+    assert cycles["hybrid"][0] < min(cycles["static"][0], cycles["dynamic"][0])
+    assert cycles["hybrid"][1] <= cycles["static"][1]

@@ -12,7 +12,7 @@ import pytest
 from penstock.cli import main
 from penstock.hw.export import export
 from penstock.hw.overlay import Overlay as Component
-from penstock.overlay.core.config import Overlay, Sizes, link_name
+from penstock.overlay.core.config import WRITE_NET, Overlay, Sizes, link_name
 from penstock.overlay.core.dataflow import DataflowGraph
 from penstock.overlay.core.image import HybridImage
 from penstock.overlay.core.ops import Op
@@ -92,18 +92,22 @@ def test_every_write_and_token_is_compared_and_each_kind_of_fault_is_named(keys)
             assert "schedule" in watch(replace(m, schedule=later), model, rtl).first
 
 
-def test_hybrid_pes_are_watched_in_conditional_graphs():
-    """Received values are writes as well, and tokens are those of links."""
+@pytest.mark.parametrize("contexts", [400, 12])
+def test_hybrid_pes_are_watched_in_conditional_graphs(contexts):
+    """Received values are writes as well; with few contexts, there are tokens on links."""
     graph = random_stages(2, 5)
-    m = map_graph(graph, Overlay(rows=2, cols=2, pe="hybrid"), pe=np.arange(len(graph)) % 4)
+    memories = {"context": contexts, "switch": contexts}
+    overlay = Overlay(rows=2, cols=2, pe="hybrid", memories=memories)
+    m = map_graph(graph, overlay, pe=np.arange(len(graph)) % 4)
     model = simulate(m.image, tokens=True)
     rtl = overlay_api.run_image(m.image)
     seen = watch(m, model, rtl)
     assert seen.differences == []
-    fired = np.count_nonzero(model.node_cycles(m.image) >= 0)
-    assert isinstance(m.image, HybridImage)
-    assert seen.writes == fired + len(m.image.copy_node) > fired and seen.tokens > 10
-    for table in ("writes", "tokens"):
+    assert isinstance(m.image, HybridImage) and m.image.decides == (contexts > 12)
+    received = m.image.taken(model.contexts).context["write"] == WRITE_NET
+    assert np.count_nonzero(received) > 5
+    assert seen.tokens == 0 if m.image.decides else seen.tokens > 10
+    for table in ("writes", "tokens") if seen.tokens else ("writes",):
         rows = getattr(rtl, table).copy()
         rows["value"][-1] ^= np.uint64(1)
         (found,) = watch(m, model, replace(rtl, **{table: rows})).differences

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from amaranth.hdl import Module, Signal
-from amaranth.lib import data, stream, wiring
+from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from ....overlay.core.config import (
@@ -72,8 +72,7 @@ class DynamicPE(wiring.Component):
     free, result, written, send, sent
         Only if ``shared``, in place of ``look``, ``value`` and ``probe``: as
         :class:`~penstock.hw.units.token.operate.Operate` has it; a result that is written, in that
-        cycle; what is written at all; a node that is sent; its value, and whether it is shut, from
-        the next cycle on.
+        cycle; what is written at all; a node that is sent; its value, from the next cycle on.
 
     Timing
     ------
@@ -156,7 +155,7 @@ class DynamicPE(wiring.Component):
             "result": Out(result_layout(node, width)),
             "written": In(due_layout(node)),
             "send": Out(self._generate.send.shape()),
-            "sent": In(data.StructLayout({"value": width, "shut": 1})),
+            "sent": In(width),
         }
         return {
             "x": In(self.token["x"].shape),
@@ -197,8 +196,7 @@ class DynamicPE(wiring.Component):
                 operate.free.eq(self.free),
                 self.result.eq(operate.o),
                 self.send.eq(generate.send),
-                generate.value.eq(self.sent.value),
-                generate.shut.eq(self.sent.shut),
+                generate.value.eq(self.sent),
             ]
         else:
             self._keep(m)

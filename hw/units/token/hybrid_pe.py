@@ -4,13 +4,12 @@ from collections.abc import Iterable
 
 from amaranth.hdl import Cat, Module, Mux, Signal, Value
 from amaranth.lib import stream, wiring
-from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
-from ....overlay.core.config import Overlay, Sizes
-from ...noc.token import ram_attributes
-from ...ram import read_port, write_port
+from ....overlay.core.config import DECISIONS, Overlay, Sizes, bits_for
+from ...ram import read_port
 from .dynamic_pe import DynamicPE
+from .sequencer import fetch_layout
 from .static_pe import StaticPE
 
 
@@ -25,11 +24,13 @@ class HybridPE(StaticPE):
     Members
     -------
     host, look, value, restart, running, fetch, i, o, alu_op, alu_a, alu_b, alu_o, probe
-        See there. ``restart`` while ``running``: the next segment begins.
+        See there.
     done : Out(1)
-        The contexts of a segment have passed, and nothing is left to do here, unless a token comes.
-    more : Out(1)
-        There are contexts of further segments.
+        The dynamic half has nothing left to do, unless a token comes.
+    fetches : In(fetch_layout(address))
+        The contexts that come.
+    decided : Out(DECISIONS)
+        Conditions that were sent a cycle ago, to decide, and are not zero.
     active : Out(1)
         A context holds.
     x, y : In
@@ -46,6 +47,8 @@ class HybridPE(StaticPE):
     docs/overlay.md section 7.1.
     """
 
+    RESTART_CYCLES = 5
+
     def __init__(
         self,
         *,
@@ -55,19 +58,17 @@ class HybridPE(StaticPE):
         with_alu: bool = True,
         probed: bool = False,
     ):
-        classes = list(classes)
+        classes = [name for name in classes if name != "switch"]  # contexts do without
         self._half = DynamicPE(overlay=overlay, sizes=sizes, classes=classes, shared=True)
         super().__init__(
             overlay=overlay, sizes=sizes, classes=classes, with_alu=with_alu, probed=probed
-        )
-        self._shut = Memory(
-            shape=1, depth=self.specs["value"].depth, init=[], attrs=ram_attributes(None)
         )
 
     def _further(self):
         token = self._half.token
         return {
-            "more": Out(1),
+            "fetches": In(fetch_layout(bits_for(self.specs["context"].depth))),
+            "decided": Out(DECISIONS),
             "active": Out(1),
             "x": In(token["x"].shape),
             "y": In(token["y"].shape),
@@ -98,28 +99,27 @@ class HybridPE(StaticPE):
             half.written.node.eq(write.address),
             half.host.eq(self.host),
             half.running.eq(self.running),
-            half.restart.eq(self.restart & ~self.running),
+            half.restart.eq(self.restart),
             half.x.eq(self.x),
             half.y.eq(self.y),
             half.alu_o.eq(self._result),
             self.active.eq(self._active),
+            self.done.eq(half.done),
         ]
+        decides = Signal(1 + DECISIONS)
+        m.d.comb += decides.eq(1 << context.decide)
+        m.d.sync += self.decided.eq(Mux(self._active & ~self.form.is_zero(self.o), decides[1:], 0))
         wiring.connect(m, wiring.flipped(self.token_i), half.i)
         wiring.connect(m, half.o, wiring.flipped(self.token_o))
         self._send(m, half)
         return m
 
     def _send(self, m: Module, half: DynamicPE) -> None:
-        """The value that the generator sends, and whether it is shut: of the memories, or what
-        they do not have yet.
-        """
+        """The value that the generator sends: of the memory, or what it does not have yet."""
         write = self._write
         put = self._put
         send = half.send
         port = read_port(self._values, "token_port")
-        m.submodules.shut = self._shut
-        shut = write_port(self._shut, "put_shut")
-        seen = read_port(self._shut, "seen", transparent_for=[shut])
         same = write.valid & (write.address == send.node)
         just = put.en & (put.addr == send.node)
         passed = Signal()
@@ -127,13 +127,7 @@ class HybridPE(StaticPE):
         m.d.comb += [
             port.addr.eq(send.node),
             port.en.eq(send.valid),
-            half.sent.value.eq(Mux(passed, kept, port.data)),
-            shut.en.eq(write.valid),
-            shut.addr.eq(write.address),
-            shut.data.eq(self.running & half.result.valid & half.result.shut),
-            seen.addr.eq(send.node),
-            seen.en.eq(send.valid),
-            half.sent.shut.eq(seen.data),
+            half.sent.eq(Mux(passed, kept, port.data)),
         ]
         with m.If(send.valid):
             m.d.sync += [passed.eq(same | just), kept.eq(Mux(same, write.data, self._written[0]))]
@@ -152,32 +146,8 @@ class HybridPE(StaticPE):
             result,
         )
 
-    def _count(self, m: Module, length: Signal) -> tuple[Signal, Signal, Signal]:
-        """Count of fetches, whether that of two cycles ago was a context of this segment, and
-        whether one holds.
-        """
-        at = Signal.like(length)  # the context that holds, or the first of the next segment
-        ahead = Signal.like(self.fetch)
-        moving = Signal(2)
-        standing = Signal()
-        active = Signal()
-        passed = Signal(init=1)
-        going = self.restart | active
-        m.d.comb += [
-            active.eq(self.running & ~self.restart & ~passed),
-            self.done.eq(passed & self._half.done),
-            self.more.eq(at != length),
-            standing.eq(moving[-1]),
-        ]
-        m.d.sync += [
-            moving.eq(Cat(going, moving)),
-            ahead.eq(Mux(going, ahead + 1, at)),
-            self.fetch.eq(Mux(standing, self.fetch + 1, at)),
-        ]
-        with m.If(self.restart):
-            m.d.sync += passed.eq(at == length)
-        with m.If(active):
-            m.d.sync += [at.eq(at + 1), passed.eq(self._context.last)]
-        with m.Elif(~self.running & ~self.restart):
-            m.d.sync += at.eq(0)
-        return ahead, standing, active
+    def _count(self, m: Module, length: Signal) -> tuple[Value, Value, Value]:
+        """Address of the fetch, whether a context holds in two cycles, and whether one does now."""
+        fetches = self.fetches
+        m.d.comb += self.fetch.eq(fetches.fetch)
+        return fetches.ahead, fetches.coming, fetches.active

@@ -191,10 +191,9 @@ class StaticPE(wiring.Component):
         """The contexts that hold in two cycles, in the next one and now; and whether one holds."""
         host = self.host
         length = Signal(range(self.specs["context"].depth + 1))
-        at = registers(self.overlay).index("length")
-        mine = host.address == at if len(registers(self.overlay)) > 1 else 1
-        with m.If(host.valid & (host.memory == numbers["control"]) & mine):
-            m.d.sync += length.eq(host.data)
+        if "length" in registers(self.overlay):
+            with m.If(host.valid & (host.memory == numbers["control"])):
+                m.d.sync += length.eq(host.data)
 
         layout = struct(self.specs["context"].layout)
         later = Signal(layout)  # holds in two cycles

@@ -39,7 +39,7 @@ class Tile(wiring.Component):
         The tile's place (dynamic, hybrid).
     host, look, value, restart, running, done, probe, alu_op, alu_a, alu_b, alu_o
         See the PEs. ``restart`` is high for ``RESTART_CYCLES``.
-    more : Out(1)
+    fetches, decided
         The PE's (hybrid).
     w_i, e_i, n_i, s_i, w_o, e_o, n_o, s_o
         Links, as the router has them.
@@ -71,11 +71,8 @@ class Tile(wiring.Component):
             for name, member in self.router.signature.members.items()
             if name[0] in "wens" and name[1:] in ("_i", "_o")
         }
-        place = {
-            name: In(self.pe.signature.members[name].shape)
-            for name in ("x", "y")
-            if name in self.pe.signature.members
-        }
+        own = self.pe.signature.members
+        place = {n: own[n] for n in ("x", "y", "fetches", "decided") if n in own}
         alu = {
             name: member
             for name, member in self.pe.signature.members.items()
@@ -93,7 +90,6 @@ class Tile(wiring.Component):
                 "done": Out(1),
                 **links,
                 **alu,
-                **({"more": Out(1)} if overlay.pe == "hybrid" else {}),
                 **({"probe": Out(self.pe.probe.shape())} if probed else {}),
             }
         )
@@ -214,9 +210,10 @@ class HybridTile(_ContextTile):
             router.value_i.eq(pe.o),
             pe.i.eq(router.value_o),
             router.active.eq(pe.active),
-            router.clear.eq(self.restart & ~self.running),
+            router.clear.eq(self.restart),
             self.done.eq(pe.done & router.idle),
-            self.more.eq(pe.more),
+            pe.fetches.eq(self.fetches),
+            self.decided.eq(pe.decided),
         ] + [
             port.eq(of)
             for unit in (pe, router)
