@@ -107,3 +107,51 @@ def random_stages(
     g.output("after", block(after, certain)[-1])
     g.output("beside", block(beside, certain)[-1])
     return g.graph()
+
+
+def random_choices(
+    nodes: int,
+    regions: int,
+    share: float,
+    seed: int,
+    width: int = 24,
+    ops: Sequence[Op] = (Op.ADD, Op.SUB, Op.MUL),
+) -> DataflowGraph:
+    """A graph of about ``nodes`` operations, of which a ``share`` is in conditional regions, as
+    much on either side: they read what a first part computes, and a last part reads them, beside
+    another. About ``width`` values are alive at a time, and each value is read.
+    """
+    r = np.random.default_rng(seed)
+    g = Builder(f"choices {nodes} {regions} {share:.2f} {seed}")
+
+    def block(given: list[Value], size: int, ends: int) -> list[Value]:
+        made = list(given)
+        waiting = list(range(len(made)))  # not read yet
+        for left in range(size, 0, -1):
+            pair = []
+            for _ in range(2):
+                spare = len(waiting) - ends
+                if spare > 0 and (len(waiting) > width or left <= spare + 1):
+                    pair.append(waiting.pop(0))
+                    continue
+                pair.append(len(made) - 1 - int(r.integers(min(width, len(made)))))
+                if pair[-1] in waiting and spare > 0:
+                    waiting.remove(pair[-1])
+            made.append(g.op(ops[int(r.integers(len(ops)))], *(made[k] for k in pair)))
+            waiting.append(len(made) - 1)
+        return [made[k] for k in waiting]
+
+    sources = [g.input(f"i{k}", float(r.standard_normal())) for k in range(12)]
+    inside = int(nodes * share / regions / 2)
+    rest = nodes - 2 * inside * regions
+    entries = block(sources, rest // 3, 4 * regions)
+    merged = []
+    for k in range(regions):
+        given = entries[4 * k : 4 * k + 4]
+        sides = zip(*(g.switch(given[0] < given[1], v) for v in given), strict=True)
+        one, other = (block(list(side), inside, 2) for side in sides)
+        merged += [merge(one[-k], other[-k]) for k in (1, 2)]
+    beside = block(sources, rest // 3, 4)
+    for k, value in enumerate(block([*beside, *merged], rest - 2 * (rest // 3), 3)):
+        g.output(f"o{k}", value)
+    return g.graph()

@@ -96,6 +96,11 @@ def _add_figures(commands) -> None:
         help="figures 5, 6 and 7 as well, as `penstock overlay resources` makes them",
     )
     c.add_argument(
+        "--crossover",
+        action="store_true",
+        help="static, hybrid and dynamic PEs on conditional graphs, and nothing else",
+    )
+    c.add_argument(
         "--mhz",
         type=_clocks,
         metavar="DYNAMIC,STATIC[,FORWARD]",
@@ -231,11 +236,17 @@ def assumptions(overlays, records) -> str:
 
 
 def cmd_figures(args) -> int:
-    from ..studies import figures, resources
+    from ..studies import crossover, figures, resources
 
     within("--seeds", args.seeds, range(1, 1001))
     with display(args) as progress:
-        written, rows = figures.write_all(args.out, args.matrices, args.seeds, progress, args.mhz)
+        if args.crossover:
+            paths, cycles = crossover.write(args.out, range(args.seeds), progress)
+            written, rows = list(map(str, paths)), {"crossover": cycles}
+        else:
+            written, rows = figures.write_all(
+                args.out, args.matrices, args.seeds, progress, args.mhz
+            )
         if args.resources:
             files, costs = resources.write_all(args.out, "xc7", progress=progress)
             written = [*written, *files]

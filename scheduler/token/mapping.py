@@ -173,7 +173,8 @@ def map_graph(
 
     for form, origin in with_regions(graph) if pe is None else with_regions(graph)[-1:]:
         given = None if pe is None else _placement(pe)[origin]
-        attempt(partial(_with_program, form, overlay, seed, inputs, effort, given))
+        for speculates in (True, False):
+            attempt(partial(_with_program, form, overlay, seed, inputs, effort, given, speculates))
     if pe is None or not tried:
         attempt(both_sides)
     if not tried:
@@ -192,12 +193,13 @@ def _with_program(
     inputs,
     effort: Effort | None,
     pe: np.ndarray | None,
+    speculates: bool,
 ) -> Mapped:
     """A graph with conditional regions on hybrid PEs."""
     begun = time.perf_counter()
     task = task_of(graph, overlay)
     bits = source_bits(graph, overlay, inputs)
-    found = program(graph, task, seed, effort, pe)
+    found = program(graph, task, seed, effort, pe, speculates)
     placed_at = time.perf_counter()
     image = program_image(task, bits, found)
     image.memories()

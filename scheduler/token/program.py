@@ -83,6 +83,7 @@ class _Planner:
     task: Task
     seed: int
     effort: Effort | None
+    speculates: bool  # sides of regions fill segments before their decision
     place: np.ndarray  # whose place each value has
     pe: np.ndarray  # by place, -1: none yet
     stage: int = 0
@@ -309,8 +310,11 @@ def program(
     seed: int = 0,
     effort: Effort | None = None,
     pe: np.ndarray | None = None,
+    speculates: bool = True,
 ) -> Program:
-    """Place and schedule a graph whose regions are all outermost; ``pe``: a placement to use."""
+    """Place and schedule a graph whose regions are all outermost; ``pe``: a placement to use;
+    ``speculates``: sides of regions fill what is free before their decision.
+    """
     n = len(task.op)
     place = np.arange(n)
     for k in np.flatnonzero(task.op >= Op.THEN).tolist():
@@ -319,7 +323,7 @@ def program(
         else:
             place[k] = place[task.b[k]]
     given = np.full(n, -1, np.int32) if pe is None else pe.astype(np.int32)
-    p = _Planner(graph, task, seed, effort, place, given)
+    p = _Planner(graph, task, seed, effort, speculates, place, given)
     stages = [_stage(p, j) for j in range(len(p.groups.conditions) + 1)]
     rest = np.flatnonzero((p.pe < 0) & (place == np.arange(n)))
     p.pe[rest] = np.arange(len(rest)) % task.overlay.pes
@@ -341,9 +345,9 @@ def _stage(p: _Planner, j: int) -> list[Segment]:
         for c, taken in known.items():
             mine |= (outermost == c) & (side == taken)
         regions.append(mine & here & p.work & ~p.done)
-    seens = [p.seen(known) for known in outcomes]
+    views = [p.seen(known) for known in outcomes]
     needs = []
-    for mine, seen in zip(regions, seens, strict=True):
+    for mine, seen in zip(regions, views, strict=True):
         wanted = mine.copy()
         wanted[following] = True
         needs.append(p.before(wanted, seen) & ~inside)
@@ -353,7 +357,8 @@ def _stage(p: _Planner, j: int) -> list[Segment]:
     if following:
         k = ranked[0]
         one = p.segment(regions[k] | common, outcomes[k], following)
-        more = p.ready(seens[k], p.work & ~here & ~(inside & p.defines) | regions[k]) & ~here
+        early = ~p.defines if p.speculates else np.False_
+        more = p.ready(views[k], p.work & ~here & (~inside | early) | regions[k]) & ~here
         wanted = regions[k] | common
         one = p.segment(wanted | more, outcomes[k], following, wanted)
         common = common | (p.in_time(one, wanted) & more)
