@@ -24,8 +24,9 @@ from ..runs.comparison import run
 
 COLOURS = {"static": "#3182bd", "hybrid": "#2ca25f", "dynamic": "#de2d26"}
 KINDS = {"static": {"pe": "static"}, "hybrid": {"pe": "hybrid"}, "dynamic": {"local": "forward"}}
-MESH = Overlay(rows=4, cols=4, alu="pipelined")
-NODES = 1600
+MESH = Overlay(rows=2, cols=2, alu="pipelined")
+NODES = 1200
+WIDTH = 72
 SHARE = 0.7
 REGIONS = 2
 
@@ -40,7 +41,7 @@ class Axis:
 
 
 AXES = (
-    Axis("nodes", (200, 400, 800, 1600, 3200), "operations of the graph"),
+    Axis("nodes", (150, 300, 600, 1200, 2400), "operations of the graph"),
     Axis("share", (0.1, 0.3, 0.5, 0.7, 0.9), "share of operations in conditional regions"),
     Axis("contexts", (64, 128, 256, 512, 1024, 2048), "words of the context memory"),
 )
@@ -57,7 +58,7 @@ def rows(seeds: Iterable[int], progress: Progress) -> list[dict[str, Any]]:
         for value in axis.values:
             for seed in seeds:
                 at = {"nodes": NODES, "share": SHARE} | {axis.name: value}
-                graph = random_choices(int(at["nodes"]), REGIONS, at["share"], seed)
+                graph = random_choices(int(at["nodes"]), REGIONS, at["share"], seed, WIDTH)
                 words = dict.fromkeys(("context", "switch"), int(at.get("contexts", 0)))
                 known: dict = {}
                 for kind, settings in KINDS.items():
