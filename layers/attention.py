@@ -44,12 +44,12 @@ def _attention(layer: Layer, op: Operation) -> Operation | None:
     """``attention`` for the product of a softmax and values, if its scores are a product."""
     if op.op != "matmul" or len(op.out.shape) != 4:
         return None
-    weights = layer.maker(op.args["x"], "cast")
-    if weights is None or weights.op != "softmax" or weights.args["dim"] != 3:
+    found = _scores(layer, op.args["x"])
+    if found is None:
         return None
+    scores, sink = found
     mask: Argument = None
     scale = 1.0
-    scores = layer.maker(weights.args["x"], "cast")
     while scores is not None and scores.op in ("add", "mul", "div", "where"):
         x, y = scores.args["x"], scores.args["y"]
         if scores.op == "mul" and isinstance(y, int | float):
@@ -75,7 +75,48 @@ def _attention(layer: Layer, op: Operation) -> Operation | None:
     if len(layer.values[q.name].shape) != 4:
         return None
     args = {"q": q, "k": k, "v": v, "mask": mask, "causal": False, "scale": scale, "groups": 1}
-    return replace(op, op="attention", args=args | {"lengths": None, "last": False})
+    return replace(op, op="attention", args=args | {"lengths": None, "last": False, "sink": sink})
+
+
+def _scores(layer: Layer, shares: Ref) -> tuple[Operation | None, Ref | None] | None:
+    """The operation whose softmax shares are, and the sink beside it that has no value."""
+    op, sink = layer.maker(shares, "cast"), None
+    cut = op is not None and op.op == "slice"
+    if cut:
+        columns = tuple(op.args[k] for k in ("dim", "start", "step"))  # type: ignore[union-attr]
+        op = layer.maker(op.args["x"], "cast") if columns == (3, 0, 1) else None  # type: ignore
+    if op is None or op.op != "softmax" or op.args["dim"] != 3:
+        return None
+    scores = _shifted(layer, layer.maker(op.args["x"], "cast"))
+    if not cut or scores is None:
+        return scores, None
+    if (sink := _sink(layer, scores)) is None:
+        return None
+    first = scores.args["tensors"][0]
+    same = layer.values[first.name].shape[3] == layer.values[shares.name].shape[3]
+    return (layer.maker(first, "cast"), sink) if same else None
+
+
+def _shifted(layer: Layer, scores: Operation | None) -> Operation | None:
+    """Scores before their largest is taken off, which changes no softmax."""
+    if scores is None or scores.op != "sub":
+        return scores
+    most = layer.maker(scores.args["y"], "cast")
+    same = most is not None and most.op == "amax" and most.args["dims"] == (3,)
+    plain = same and most.args["x"] == scores.args["x"]  # type: ignore[union-attr]
+    return layer.maker(scores.args["x"], "cast") if plain else scores
+
+
+def _sink(layer: Layer, scores: Operation) -> Ref | None:
+    """The weight [heads] that scores have as their last column."""
+    if scores.op != "cat" or scores.args["dim"] != 3 or len(scores.args["tensors"]) != 2:
+        return None
+    own = layer.maker(scores.args["tensors"][1], "cast", "expand")
+    if own is None or own.op != "reshape" or own.args["x"].name not in layer.weights:
+        return None
+    heads = (scores.out.shape[1],)
+    fits = own.out.shape[-3:] == (*heads, 1, 1) and layer.values[own.args["x"].name].shape == heads
+    return own.args["x"] if fits else None
 
 
 def _hidden(z: Argument) -> bool:
@@ -90,7 +131,13 @@ def _is_mask(layer: Layer, x: Argument) -> bool:
 
 
 def _grouped(layer: Layer, op: Operation) -> Operation:
-    """Attention on keys and values before their heads are repeated."""
+    """Attention on keys and values before their heads are repeated, and a mask for all heads."""
+    mask = layer.maker(op.args["mask"], "reshape")
+    if mask is not None and mask.op == "expand" and len(mask.out.shape) == 4:
+        x = layer.values[mask.args["x"].name].shape
+        whole = mask.out.shape == layer.values[op.args["mask"].name].shape
+        if whole and x[1] == 1 and x[0] == mask.out.shape[0]:
+            op = replace(op, args=dict(op.args) | {"mask": mask.args["x"]})
     repeats = [_repeated(layer, op.args[k]) for k in ("k", "v")]
     if None in repeats:
         return op

@@ -57,6 +57,7 @@ from ..frontend import (
     row_sum,
     scale,
     sub,
+    where,
 )
 from ..frontend.user_line import for_caller
 from ..machine.errors import ProgramError
@@ -104,6 +105,11 @@ def held(x: Stream) -> Stream:
 def regroup(x: Stream, height: int) -> Stream:
     """Tokens in tiles of another height, of which one divides the other."""
     have, _ = _tile(x)
+    if have and height and have % height and height % have:
+        raise ProgramError(
+            f"tiles of {have} rows cannot become tiles of {height}",
+            remedy="set `rows` of the schedule to a divisor of both sequences, or to 1",
+        )
     if height < have:
         return FlatMap(x, fn=retile_streamify("rows", height)).stream
     if height == have:
@@ -180,6 +186,12 @@ def mean(x: Stream) -> Stream:
 
 
 @for_caller
+def mean_of_heads(x: Stream) -> Stream:
+    """Mean over the heads of [n, heads]: [n]."""
+    return Map(Accum(x, fn=add(), rank=1), fn=scale(1 / (x.shape[1].value or 1))).stream
+
+
+@for_caller
 def rms_norm(x: Stream, epsilon: float) -> Stream:
     """Rows over the root of their mean square."""
     root = Map(Map(mean(Map(x, fn="square").stream), fn=immediate("add", epsilon)), fn="rsqrt")
@@ -187,10 +199,31 @@ def rms_norm(x: Stream, epsilon: float) -> Stream:
 
 
 @for_caller
-def softmax(x: Stream) -> Stream:
-    """Softmax of each row."""
-    powers = Map(Map(Fifo(x, depth=1), Map(x, fn=row_max()), fn=sub()), fn=exp())
-    return Map(Fifo(powers, depth=1), Map(powers, fn=row_sum()), fn=div()).stream
+def softmax(x: Stream, sink: Stream | None = None) -> Stream:
+    """Softmax of each row, of which ``sink`` is another score."""
+    top = Map(x, fn=row_max()).stream
+    if sink is not None:
+        top = Map(top, sink, fn=maximum()).stream
+    powers = Map(Map(Fifo(x, depth=1), top, fn=sub()), fn=exp()).stream
+    total = _with_sink(Map(powers, fn=row_sum()).stream, top, sink)
+    return Map(Fifo(powers, depth=1), total, fn=div()).stream
+
+
+@for_caller
+def _with_sink(total: Stream, top: Stream, sink: Stream | None) -> Stream:
+    """The sum of powers, and that of a sink."""
+    if sink is None:
+        return total
+    own = Map(Map(Map(top, Fifo(sink, depth=1), fn=sub()), fn=scale(-1.0)), fn=exp())
+    return Map(total, Fifo(own, depth=1), fn=add()).stream
+
+
+@for_caller
+def _each_head(tensor: TensorRef, batch: int, rows: int) -> Stream:
+    """Numbers of heads, a column {rows, 1} for each: [batch, heads / rows]."""
+    shape = (batch, tensor.rows // rows)
+    load = LinearOffChipLoad(tensor, tile=(rows, 1), shape=shape, stride=(0, 1))
+    return cast(Flatten(load, lo=1, hi=2), "fp32")
 
 
 @for_caller
@@ -276,11 +309,12 @@ def attention(
     groups: int = 1,
     added: Stream | None = None,
     diagonal: Stream | None = None,
+    sink: TensorRef | None = None,
 ) -> Stream:
     """Attention of [n, heads] of {tokens, width} over keys and values in tiles of their own.
 
     ``added``: a mask that is added to the scores. ``diagonal``: numbers n, one a tile: row r sees
-    the columns below r + n.
+    the columns below r + n. ``sink``: a score of each head's that has no value.
     """
     k, v = repeated(cast(k, dtype), groups), repeated(cast(v, dtype), groups)
     scores = Map(Map(cast(q, dtype), k, fn=matmul(transposed=True)), fn=scale(factor)).stream
@@ -288,7 +322,8 @@ def attention(
         scores = Map(scores, added, fn=add()).stream
     if diagonal is not None:
         scores = Map(scores, diagonal, fn=mask("diagonal")).stream
-    return Map(cast(softmax(scores), dtype), Fifo(v, depth=1), fn=matmul()).stream
+    own = _each_head(sink, q.shape[0].value or 1, 1) if sink else None
+    return Map(cast(softmax(scores, own), dtype), Fifo(v, depth=1), fn=matmul()).stream
 
 
 @dataclass(frozen=True)
@@ -329,6 +364,7 @@ def cached_attention(
     *,
     factor: float,
     groups: int = 1,
+    sink: TensorRef | None = None,
 ) -> Stream:
     """Attention of one token a request over caches of any length and a new row each, which is put
     into the cache: [n, heads] of {1, width}.
@@ -349,12 +385,16 @@ def cached_attention(
     v = _appended(*values, later, lengths)
     every = Expand(Promote(q, level=0), ref=k, rank=1)
     scores = Map(Map(every, k, fn=matmul(transposed=True)), fn=scale(factor)).stream
-    top = Map(Accum(scores, fn=maximum(), rank=1), fn=row_max())
+    top = Map(Accum(scores, fn=maximum(), rank=1), fn=row_max()).stream
+    own = None
+    if sink:
+        own = Flatten(_each_head(sink, count * groups // by_head, groups), lo=0, hi=1).stream
+        top = Map(top, own, fn=maximum()).stream
     waiting = Streamify(Bufferize(scores, rank=1))
     powers = Map(
         Map(waiting, Expand(Promote(top, level=0), ref=waiting, rank=1), fn=sub()), fn=exp()
     ).stream
-    total = Map(Accum(powers, fn=add(), rank=1), fn=row_sum())
+    total = _with_sink(Map(Accum(powers, fn=add(), rank=1), fn=row_sum()).stream, top, own)
     out = Map(Accum(cast(powers, dtype), v, fn=matmul(), rank=1), total, fn=div()).stream
     if groups > 1:
         out = FlatMap(out, fn=retile_streamify()).stream
@@ -429,6 +469,29 @@ def top_k(
     Sink(chosen)
     Sink(order)
     return largest, choices
+
+
+@for_caller
+def picked(x: Stream, order: Stream, unit: TensorRef) -> Stream:
+    """Elements of each row in the ``order`` of a top-k of as many columns: {1, k}."""
+    at = _rows_of(unit, order)
+    row = Fifo(regroup(x, 1), depth=_count(x) * (_tile(x)[0] or 1))
+    every = Expand(Promote(row, level=0), ref=at, rank=1)
+    found = Map(where(at, every, at), fn=row_sum())  # at is 0 where it is not 1
+    return Accum(found, fn=retile_col(), rank=1).stream
+
+
+@for_caller
+def marked(order: Stream, unit: TensorRef) -> Stream:
+    """A row of 0, and 1 where a top-k has chosen: as long as those of ``unit``."""
+    return Accum(_rows_of(unit, order), fn=add(), rank=1).stream
+
+
+@for_caller
+def _rows_of(unit: TensorRef, order: Stream) -> Stream:
+    """The row of ``unit`` of each choice: [n, k]."""
+    addresses = FlatMap(order, fn=expert_addresses(1)).stream
+    return cast(RandomOffChipLoad(addresses, unit, tile=(1, unit.cols)), "fp32")
 
 
 @for_caller

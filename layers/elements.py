@@ -20,6 +20,8 @@ ELEMENTS = {
 """Functions of a Map by operations of two operands."""
 UNARY = ("abs", "exp", "exp2", "log", "sqrt", "rsqrt", "tanh", "sigmoid", "silu")
 COMMUTATIVE = ("add", "mul", "maximum", "minimum", "eq")
+LEAST = -3.4028234663852886e38
+"""Least number of fp32."""
 ROWS = {"sum": "row_sum()", "amax": "row_max()"}
 
 
@@ -91,14 +93,24 @@ class Elements(Lines):
     def do_where(self, op: Operation) -> Data:
         """Both sides, of which a number is spread over the condition's tiles."""
         condition = self.data(op, op.args["x"])
-        sides = []
-        for side in (op.args["y"], op.args["z"]):
-            if isinstance(side, Ref):
-                sides.append(self.data(op, side).name)
-            else:
+        sides = {k: op.args[k] for k in ("y", "z")}
+        for k, side in sides.items():
+            if not isinstance(side, Ref):
+                continue
+            off = self.found[side.name]
+            if isinstance(off, Off):
+                sides[k] = self.beside(op, off, condition, op.out.shape)
+                continue
+            condition, other = self.same_tiles(op, condition, self.data(op, side))
+            waiting, sides[k] = self.join(condition, other)
+            if waiting != condition.name:
+                condition = self.assign(f"{condition.name}_held", waiting, condition, other)
+        for k, side in sides.items():
+            if not isinstance(side, str):  # the least number of fp32 for -inf
                 zero = self.map("scale(0.0)", condition.name)
-                sides.append(self.map(f'immediate("add", {self._constant(op, side)})', zero))
-        text = self.call("where", condition.name, *sides)
+                number = max(self._constant(op, side), LEAST)
+                sides[k] = self.map(f'immediate("add", {number})', zero)
+        text = self.call("where", condition.name, *sides.values())
         return self.assign(op.out.name, text, condition)
 
     def do_expm1(self, op: Operation) -> Data:
@@ -114,7 +126,10 @@ class Elements(Lines):
     def do_cast(self, op: Operation) -> object:
         """Numbers stay fp32 between products."""
         (x,) = op.reads()
-        if is_float(self.layer.values[x].dtype) and not is_float(op.out.dtype):
+        made = self.layer.maker(op.args["x"], "reshape", "expand")
+        mark = op.out.dtype == "bool" and made is not None and made.op == "scatter"
+        old = self.layer.values[x].dtype
+        if old not in ("bool", op.out.dtype) and not is_float(op.out.dtype) and not mark:
             raise self.refuse(op, f"makes {op.out.dtype} of numbers that the run makes")
         return self.found[x]
 
@@ -124,7 +139,10 @@ class Elements(Lines):
             raise self.refuse(op, "goes along another dimension than the last", "permute it last")
 
     def do_mean(self, op: Operation) -> Data:
-        x = self.data(op, op.args["x"])
+        x, dims = self.data(op, op.args["x"]), op.args["dims"]
+        if x.roles and len(dims) == 1 and x.roles[dims[0]] == "h":
+            text = self.call("mean_of_heads", x.name)
+            return self.assign(op.out.name, text, x, roles=(), heads=1, regrouped=x.regrouped + 1)
         self._last(op, x)
         return self.assign(op.out.name, self.call("mean", x.name), x, width=1)
 

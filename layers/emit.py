@@ -15,10 +15,10 @@ from ..system import output
 from . import schedule
 from .elements import ELEMENTS, UNARY, Elements
 from .form import Argument, Body, Layer, Operation, Ref, Size
-from .lines import BLOCKS, FRONT, Appended, Chosen, Data, Off, imported, text, wrapped
+from .lines import BLOCKS, FRONT, Appended, Chosen, Data, Off, Turned, imported, text, wrapped
 from .patterns import search
-from .translation import is_float
-from .values import size_names
+from .translation import product
+from .values import size_names, turned_by
 
 
 class Emitter(Elements):
@@ -85,18 +85,19 @@ class Emitter(Elements):
         call = f"{call[:-1]}, {setting})"
         return self.assign(_leaf(weight.text) or op.out.name, call, d, width=out)
 
-    def made_part(self, op: Operation, linear: Operation, cut: tuple[int, int, int]) -> Data:
+    def made_part(
+        self, op: Operation, made: Operation, bias: Ref | None, cut: tuple[int, int, int]
+    ) -> Data:
         """Columns of a product: a part of the weight's rows."""
-        weight, bias = linear.args["weight"], linear.args["bias"]
-        assert isinstance(weight, Ref)
         where = ", ".join(map(str, cut if cut[2] != 1 else cut[:2]))
-        off = self._weight(op, weight)
-        part = replace(off, text=f"w.part({_inner(off.text)}, {where})")
-        added = None
-        if isinstance(bias, Ref):
-            text = self._weight(op, bias).text
-            added = replace(self._weight(op, bias), text=f"w.columns({_inner(text)}, {where})")
-        return self._linear(op, linear.args["x"], part, added)
+
+        def part(how: str, argument: Ref) -> Off:
+            off = self._weight(op, argument)
+            return replace(off, text=f"w.{how}({_inner(off.text)}, {where})")
+
+        how, weight = ("part", "weight") if made.op == "linear" else ("turned", "y")
+        added = part("columns", bias) if bias else None
+        return self._linear(op, made.args["x"], part(how, made.args[weight]), added)
 
     def do_matmul(self, op: Operation) -> Data:
         a, b = op.args["x"], op.args["y"]
@@ -135,6 +136,9 @@ class Emitter(Elements):
         groups = op.args["groups"]
         if groups != 1:
             named["groups"] = str(groups)
+        if (sink := op.args["sink"]) is not None:
+            weight = _inner(self._weight(op, sink).text)
+            named["sink"] = f"w.column({weight})"
         q = self._as_heads(op, op.args["q"])
         others = [self.found[a.name] for a in (op.args["k"], op.args["v"]) if isinstance(a, Ref)]
         if all(isinstance(o, Appended) for o in others):
@@ -195,10 +199,14 @@ class Emitter(Elements):
         old = self.layer.values[name].shape if name in self.layer.values else op.out.shape
         have = [(s, r) for s, r in zip(old, x.roles, strict=True) if r != "1" and s != 1]
         want = [s for s in new if s != 1]
-        if [s for s, _ in have] == want:
+        if x.heads == 1 and "".join(r for _, r in have) in ("ntc", "nc", "tc"):
+            text = self.call("beside", x.name, x.height)
+            x = self.assign(f"{x.name}_rows", text, x, roles=(), regrouped=x.regrouped + 1)
+            return self._rows_reshaped(op, x, old, new)
+        if [s for s, _ in have] == want and (not have or have[-1][1] != "h"):
             return replace(x, roles=_spread([r for _, r in have], new))
-        order = "".join(r for _, r in have)
-        if order.endswith("hc") and want and want[-1] == have[-1][0] * have[-2][0]:
+        order = "".join(r for _, r in have) + ("c" if x.width == 1 else "")
+        if order.endswith("hc") and want and want[-1] == x.heads * x.width:
             text = self.call("beside", x.name, "height")
             more = x.regrouped + 1
             hint = f"{x.name}_rows"
@@ -222,9 +230,7 @@ class Emitter(Elements):
     def _headed(self, x: Data, tokens: Sequence[Size], heads: Size, inner: Sequence[Size]) -> Data:
         """Columns of tokens as heads: their last dimension lies in a tile."""
         tall = tokens[-1] if len(tokens) > 1 else 1
-        width: Size = 1
-        for s in inner:
-            width = width * s
+        width = product(inner)
         text = self.call("heads", x.name, self.size(tall), self.size(width))
         outer = "n" * (len(tokens) - 1) + "t" if len(tokens) > 1 else "n" * len(tokens)
         roles = (*outer, "h", *"ac"[2 - len(inner) :])
@@ -239,6 +245,9 @@ class Emitter(Elements):
         assert isinstance(argument, Ref)
         shape = self.layer.values[argument.name].shape
         if x.roles or len(shape) != 4 or shape[1] != 1:
+            roles = zip(x.roles, "nht", shape, strict=False)
+            if any(r != want and n != 1 for r, want, n in roles):
+                raise self.refuse(op, "takes tokens of one sequence that lie in different tiles")
             return x
         return replace(self._headed(x, (shape[0], shape[2]), 1, shape[3:]), roles=(*"nhtc",))
 
@@ -250,6 +259,8 @@ class Emitter(Elements):
         if not x.roles:
             if [d for d in dims if old[d] != 1] == [i for i, s in enumerate(old) if s != 1]:
                 return x
+            if turned_by(self.layer, op.out.name) and self._readers(op.out.name) == {"result"}:
+                return Turned(x)
             raise self.refuse(op, "changes the order of tokens, or of their columns")
         return replace(x, roles=tuple(x.roles[d] for d in dims))
 
@@ -331,14 +342,66 @@ class Emitter(Elements):
 
     def do_topk(self, op: Operation) -> tuple[Data, Chosen]:
         x, k = self.data(op, op.args["x"]), op.args["k"]
-        if x.roles or op.args["dim"] != len(op.out.shape) - 1 or not op.args["largest"]:
-            raise self.refuse(op, "along another dimension than the last, or of the least")
+        if x.roles[-1:] not in ((), ("c",)) or op.args["dim"] != len(op.out.shape) - 1:
+            raise self.refuse(op, "along another dimension than the last")
+        if not op.args["largest"]:
+            raise self.refuse(op, "of the least")
         names = self.variable("chances"), self.variable("chosen")
-        text = self.call("top_k", x.name, str(k), f"w.choices({x.name}, {k})")
+        largest, indices = (self._readers(v.name) for v in op.outputs)
+        routes = [o for o in self.layer.operations if o.op == "experts"]
+        chosen = any(self.layer.maker(o.args["indices"], "reshape") is op for o in routes)
+        choices = [f"w.choices({x.name}, {k})"] if chosen else []
+        text = self.call("top_k", x.name, str(k), *choices)
         self.lines += wrapped(f"{names[0]}, {names[1]} = {text}")
+        unread = (
+            (names[0], not largest),
+            (f"{names[1]}[0]", not chosen),
+            (f"{names[1]}[1]", not indices),
+        )
+        self.lines += [self.call("Sink", name) for name, is_unread in unread if is_unread]
         makers = x.makers | {x.name}
-        values = Data(names[0], k, "1", regrouped=x.regrouped, makers=makers)  # type: ignore
-        return values, Chosen(names[1])
+        values = replace(x, name=names[0], width=k, height="1", makers=makers)
+        return values, Chosen(names[1], k, x.width, x.regrouped + 1, makers | {names[0]})  # type: ignore
+
+    def _readers(self, name: str) -> set[str]:
+        """Operations that take a value, and are emitted."""
+        found = {"result" for o in self.layer.outputs if o.name == name}
+        for op in self.layer.operations:
+            pattern = self.patterns.get(op.out.name)
+            if name in op.reads() if pattern is None else Ref(name) in pattern.args:
+                found.add(op.op)
+        return found
+
+    def _chosen(self, op: Operation) -> Chosen:
+        """The top-k that an operation along the last dimension has its indices of."""
+        index, x = (self.layer.values[op.args[k].name].shape for k in ("index", "x"))
+        found = self.found[op.args["index"].name]
+        if not isinstance(found, Chosen) or op.args["dim"] != len(index) - 1:
+            raise self.refuse(op, "along another dimension than the last, or not by a top-k")
+        if index[-1] != found.k or product(index[:-1]) != product(x[:-1]):
+            raise self.refuse(op, "by indices of other rows")
+        return found
+
+    def do_gather(self, op: Operation) -> Data:
+        x, chosen = self.data(op, op.args["x"]), self._chosen(op)
+        if x.roles or x.width != chosen.width:
+            raise self.refuse(op, "of other columns than those that its indices are of")
+        unit = f"w.unit({self.size(x.width)})"
+        text = self.call("picked", x.name, f"{chosen.name}[1]", unit)
+        more = 1 + max(x.regrouped, chosen.regrouped)
+        return self.assign(op.out.name, text, x, height="1", width=chosen.k, regrouped=more)
+
+    def made_marked(self, op: Operation, scatter: Operation, again: int, index: Ref) -> Data:
+        """1 in the columns of what is chosen, 0 in others; each column ``again`` times."""
+        chosen, x = self._chosen(scatter), self.layer.maker(scatter.args["x"])
+        plain = x is not None and x.op == "full" and x.args["value"] == 0
+        if scatter.args["value"] != 1 or not plain or scatter.out.shape[-1] != chosen.width:
+            raise self.refuse(scatter, "of other numbers than 1, in a tensor of 0")
+        unit = f"w.unit({self.size(chosen.width)}, {again})"
+        name = self.variable("marked")
+        self.lines.append(f"{name} = {self.call('marked', f'{chosen.name}[1]', unit)}")
+        width = op.out.shape[-1]
+        return Data(name, width, "1", regrouped=chosen.regrouped + 1, makers=chosen.makers)
 
     def do_experts(self, op: Operation) -> Data:
         x, weights = self.data(op, op.args["x"]), self.data(op, op.args["weights"])
@@ -365,7 +428,6 @@ class Emitter(Elements):
         inner = Emitter(self.layer)
         inner.used, inner.settings, inner.taken = self.used, self.settings, Counter(self.taken)
         inner.products = self.products
-        inner.patterns = search(body.operations, [body.out.name])
         inner.module = body.operations[0].module
         inner.early = set()
         inner.layer = replace(self.layer, operations=(*self.layer.operations, *body.operations))
@@ -379,6 +441,8 @@ class Emitter(Elements):
                 paths = [self.layer.weights[r.name].path for r in ref]
                 shape = self.layer.values[ref[0].name].shape
                 inner.found[n] = Off(_stack(paths), shape, "e")
+        off = {n: f.shape for n, f in inner.found.items() if isinstance(f, Off)}
+        inner.patterns = search(body.operations, [body.out.name], off)
         inner.run(body.operations)
         result = inner.found[body.out.name]
         assert isinstance(result, Data)
@@ -399,11 +463,19 @@ class Emitter(Elements):
                 )
             if isinstance(found, Appended):
                 continue
+            turned = isinstance(found, Turned)
+            found = found.rows if isinstance(found, Turned) else found
             if not isinstance(found, Data):
                 raise ProgramError(
                     f"result {i} is known before the start, or is no tensor", self.layer.name
                 )
             columns, x = "", found.name
+            order = [r for r in found.roles if r != "1"]
+            if found.heads != 1 and order != sorted(order, key="nthac".index):
+                maker = self.layer.makers[o.name]
+                raise self.refuse(maker, "gives heads before tokens as a result", "transpose it")
+            if turned:
+                columns = ", turned=True"
             if "h" in found.roles:
                 x = self.call("beside", x, "height")
                 columns = f", {self.size(found.heads * found.width)}"
@@ -437,16 +509,11 @@ def _stack(paths: list[str]) -> str:
     return f"w[w.stack({', '.join(repr(p) for p in paths)})]"
 
 
-def height_of(layer: Layer, e: Emitter) -> str:
+def height_of(e: Emitter) -> str:
     """Rows of a tile of tokens: a sequence, or, where each has one token, the batch."""
-    shape = next((v.shape for v in layer.inputs if is_float(v.dtype)), (1, 1))
-    tokens = shape[:-1]
-    if len(tokens) > 1 and tokens[-1] != 1:
-        return e.size(tokens[-1])
-    whole: Size = 1
-    for s in tokens:
-        whole = whole * s
-    return e.size(whole)
+    if len(e.tokens) > 1 and e.tokens[-1] != 1:
+        return e.size(e.tokens[-1])
+    return e.size(product(e.tokens))
 
 
 def _empty(line: str, following: str) -> bool:
@@ -491,7 +558,7 @@ def program(layer: Layer, archive: str) -> tuple[str, str]:
         f"g = Graph({text(layer.name)})",
         f"w = layer.tensors({passed})",
         "s = layer.schedule",
-        f'height = s.whole("rows") or {height_of(layer, e)}',
+        f'height = s.whole("rows") or {height_of(e)}',
         *e.lines,
         "return g",
     ]

@@ -20,7 +20,7 @@ def folded(layer: Layer) -> Layer:
     kept: list[Operation] = []
     for op in layer.operations:
         op = replace(op, args={k: renamed(a, names) for k, a in op.args.items()})
-        op = _whole(_chosen(op, makers), makers)
+        op = _turned(_whole(_chosen(op, makers), makers), makers)
         same = _uniform(layer, op, makers) if op.op == "where" else _best(op, makers)
         if same is not None:
             names[op.out.name] = same
@@ -64,6 +64,15 @@ def _uniform(layer: Layer, op: Operation, makers: dict[str, Operation]) -> str |
     v = found[chosen.name]
     same = v.shape == op.out.shape and v.dtype == op.out.dtype and is_float(v.dtype)
     return chosen.name if same else None
+
+
+def _turned(op: Operation, makers: dict[str, Operation]) -> Operation:
+    """A selection by the opposite of a condition, with its sides exchanged."""
+    condition = makers.get(op.args["x"].name) if op.op == "where" else None
+    if condition is None or condition.op != "not" or condition.out.dtype != "bool":
+        return op
+    args = {"x": condition.args["x"], "y": op.args["z"], "z": op.args["y"]}
+    return replace(op, args=args)
 
 
 def _best(op: Operation, makers: dict[str, Operation]) -> str | None:

@@ -14,7 +14,7 @@ import sympy
 from ..machine.errors import ProgramError
 from .form import Argument, Layer, Operation, Ref, Size, Value
 from .patterns import Found, search
-from .translation import is_float
+from .translation import is_float, product
 from .values import early_operations, size_names
 
 WIDTH = 100
@@ -42,8 +42,11 @@ BLOCKS = (
     "held",
     "join",
     "linear",
+    "marked",
     "mean",
+    "mean_of_heads",
     "over_heads",
+    "picked",
     "regroup",
     "rms_norm",
     "rows",
@@ -94,10 +97,21 @@ class Appended:
 
 
 @dataclass(frozen=True)
+class Turned:
+    """Rows that are a result in another order."""
+
+    rows: Data
+
+
+@dataclass(frozen=True)
 class Chosen:
-    """Indices of a top-k."""
+    """Indices of the ``k`` largest of ``width``: its variable has a selector and an order."""
 
     name: str
+    k: int
+    width: Size
+    regrouped: int
+    makers: frozenset[str]
 
 
 @dataclass(frozen=True)
@@ -131,6 +145,9 @@ class Lines:
         self.settings: dict[str, dict[str, int]] = {}
         self.products: dict[str, list[tuple[int, int]]] = {}
         self.names = size_names(layer)
+        first = next((v for v in layer.inputs if is_float(v.dtype)), None)
+        turned = layer.values.get(f"{first.name}__turned", first) if first else None
+        self.tokens = turned.shape[:-1] if turned else (1,)
         self.found: dict[str, object] = {}
         self.taken: Counter = Counter()
         self.module: str | None = None
@@ -147,7 +164,8 @@ class Lines:
                 self.found[op.out.name] = replace(off, shape=op.out.shape)
         self.early = early
         late = [op for op in layer.operations if op.out.name not in early]
-        self.patterns: dict[str, Found] = search(late, [o.name for o in layer.outputs])
+        off = {n: f.shape for n, f in self.found.items() if isinstance(f, Off)}
+        self.patterns: dict[str, Found] = search(late, [o.name for o in layer.outputs], off)
         for word in ("g", "w", "s", "e", "height", "dtype", "layer", *self.names.values()):
             self.taken[word] += 1
 
@@ -210,8 +228,13 @@ class Lines:
         found = self.found[argument.name]
         if isinstance(found, Off) and not found.at:
             name = self.variable(argument.name)
-            self.lines += wrapped(f"{name} = {self.call('rows', found.text, 'height')}")
-            found = Data(name, found.shape[-1], "height")
+            height = "height"
+            tokens = found.shape[:-1]
+            other = len(tokens) == len(self.tokens) and tokens != self.tokens
+            if other or product(tokens) != product(self.tokens):
+                height = self.size((1, *tokens)[-1])
+            self.lines += wrapped(f"{name} = {self.call('rows', found.text, height)}")
+            found = Data(name, found.shape[-1], height)
             self.found[argument.name] = found
         if not isinstance(found, Data):
             raise self.refuse(op, f"reads {argument.name!r}, which is no stream of tiles")

@@ -96,8 +96,11 @@ def linear(out: Result, x, weight, bias):
     return (done if bias is None else done + _wide(bias)).astype(out.dtype)
 
 
-def attention(out: Result, q, k, v, mask, causal, scale, groups, lengths, last):
-    """softmax(q k^T scale + mask) v, with ``groups`` heads of q for each head of k and v."""
+def attention(out: Result, q, k, v, *, mask, causal, scale, lengths, last, sink, **_):
+    """softmax(q k^T scale + mask) v, with heads of k and v for groups of those of q; ``sink``: a
+    score of each head's own, whose column no value has.
+    """
+    groups = q.shape[1] // k.shape[1]
     q, k, v = _wide(q), *(np.repeat(_wide(x), groups, axis=1) for x in (k, v))
     scores = q @ k.swapaxes(-1, -2) * np.asarray(scale, q.dtype)
     rows, columns = scores.shape[-2:]
@@ -110,7 +113,11 @@ def attention(out: Result, q, k, v, mask, causal, scale, groups, lengths, last):
         column = np.arange(columns)
         part = column < np.reshape(lengths, (-1, 1, 1, 1))
         scores = np.where(part | (last & (column == columns - 1)), scores, -np.inf)
-    return (softmax(Result(scores.shape, q.dtype), scores, -1) @ v).astype(out.dtype)
+    if sink is not None:
+        own = np.broadcast_to(_wide(sink)[:, None, None], (*scores.shape[:-1], 1))
+        scores = np.concatenate([scores, own], -1)
+    shares = softmax(Result(scores.shape, q.dtype), scores, -1)[..., :columns]
+    return (shares @ v).astype(out.dtype)
 
 
 def grouped_mm(out: Result, x, weight, ends):

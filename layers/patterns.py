@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from .form import Operation, Ref
+from .form import Operation, Ref, Size
 
 
 @dataclass(frozen=True)
@@ -19,8 +19,14 @@ class Found:
 
 
 class _Search:
-    def __init__(self, operations: Sequence[Operation], results: Sequence[str]):
+    def __init__(
+        self,
+        operations: Sequence[Operation],
+        results: Sequence[str],
+        off: Mapping[str, Sequence[Size]],
+    ):
         self.results = results
+        self.off = off
         self.makers = {v.name: op for op in operations for v in op.outputs}
         self.readers: dict[str, list[Operation]] = {}
         for op in operations:
@@ -95,6 +101,22 @@ class _Search:
         if cuts == [(1, 2, last), (0, 2, last)] and source == op.out.shape:
             self.found[op.out.name] = Found("rotate", (first.args["x"], "pairs"))
 
+    def marked(self, op: Operation) -> None:
+        """1 where a top-k has chosen, 0 elsewhere, each column several times."""
+        wide = self.maker(op.args["x"], "expand")
+        one = wide and self.maker(wide.args["x"], "reshape")
+        scatter = one and self.maker(one.args["x"], "scatter")
+        if scatter and one and wide:
+            shape, again = scatter.out.shape, wide.out.shape[-1]
+            whole = (*shape[:-1], shape[-1] * again)
+            if (one.out.shape, wide.out.shape, op.out.shape) == (
+                (*shape, 1),
+                (*shape, again),
+                whole,
+            ):
+                args = (scatter, again, scatter.args["index"])
+                self.found[op.out.name] = Found("marked", args)
+
     def rotary(self, op: Operation) -> None:
         """x cos + rotate(x) sin."""
         for a, b in ((op.args["x"], op.args["y"]), (op.args["y"], op.args["x"])):
@@ -114,21 +136,33 @@ class _Search:
                         self.found[op.out.name] = Found("rotary", args)
 
     def parts(self, op: Operation) -> None:
-        """A product of which only columns are taken."""
-        readers = self.readers.get(op.out.name, [])
-        last = len(op.out.shape) - 1
-        if op.out.name in self.results:
+        """A product with a weight, of which only columns are taken, behind its bias or before."""
+        weight = op.args["weight" if op.op == "linear" else "y"].name
+        if len(self.off.get(weight, ())) != 2:
             return
-        if readers and all(r.op == "slice" and r.args["dim"] == last for r in readers):
-            self.found[op.out.name] = Found("skip")
+        last, bias, made = len(op.out.shape) - 1, op.args.get("bias"), op.out.name
+        readers = self.readers.get(made, [])
+        if len(readers) == 1 and readers[0].op == "add" and bias is None:
+            others = [a for a in readers[0].args.values() if a != Ref(made)]
+            if others and isinstance(others[0], Ref) and len(self.off.get(others[0].name, ())) == 1:
+                bias, made = others[0], readers[0].out.name
+        readers = [] if op.out.name in self.results else self.readers.get(made, [])
+        if made in self.results or not readers:
+            return
+        if all(r.op == "slice" and r.args["dim"] == last for r in readers):
+            self.found[op.out.name] = self.found[made] = Found("skip")
             for r in readers:
                 cut = (r.args["start"], r.args["end"], r.args["step"])
-                self.found[r.out.name] = Found("part", (op, cut))
+                self.found[r.out.name] = Found("part", (op, bias, cut))
 
 
-def search(operations: Sequence[Operation], results: Sequence[str]) -> dict[str, Found]:
-    """Blocks by the names of the values that they make; what only they need is skipped."""
-    s = _Search(operations, results)
+def search(
+    operations: Sequence[Operation], results: Sequence[str], off: Mapping[str, Sequence[Size]]
+) -> dict[str, Found]:
+    """Blocks by the names of the values that they make; what only they need is skipped. ``off``:
+    shapes of weights and of what is known before the start.
+    """
+    s = _Search(operations, results, off)
     for op in operations:
         if op.op == "mul":
             s.rms_norm(op)
@@ -136,7 +170,10 @@ def search(operations: Sequence[Operation], results: Sequence[str]) -> dict[str,
             s.rotate(op)
         elif op.op == "reshape":
             s.pairs(op)
-        elif op.op == "linear":
+            s.marked(op)
+        elif op.op == "scatter":
+            s.found[op.out.name] = Found("marked", (op, 1, op.args["index"]))
+        elif op.op in ("linear", "matmul"):
             s.parts(op)
     for op in operations:
         if op.op == "add":

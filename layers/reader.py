@@ -9,15 +9,15 @@ from typing import Any
 
 from . import simplify, sizes
 from .archive import Archive
+from .arrangement import arranged
 from .attention import with_attention, with_linear
 from .experts import with_experts
 from .folding import folded
-from .form import Layer, Output, Ref, Value, Weight
+from .form import Layer, Operation, Output, Ref, Value, Weight
 from .graph import Graph
 from .masks import with_masks
 from .meaning import DATA
 from .operations import translate
-from .packing import unpacked
 from .translation import Translation, refusal
 
 
@@ -62,7 +62,7 @@ def read(path: str | Path) -> Layer:
         outputs,
     )
     layer = simplify.with_sizes(simplify.without_unread(folded(layer)), guards + t.pairs)
-    layer = simplify.with_control(with_linear(with_attention(unpacked(layer))))
+    layer = simplify.with_control(with_linear(with_attention(arranged(layer))))
     layer = with_experts(with_masks(layer))
     layer = simplify.without_unread(simplify.collapsed(layer))
     _check(layer)
@@ -86,7 +86,7 @@ def _check(layer: Layer) -> None:
                 "rows of a table be an input of the layer",
             )
     for op in layer.operations:
-        if op.op not in DATA and op.op != "experts":
+        if op.op not in DATA and op.op != "experts" and not _is_mark(layer, op):
             raise refusal(
                 f"operation {op.op!r} (value {op.out.name!r}) is on values that only the run knows",
                 op.line,
@@ -99,6 +99,14 @@ def _check(layer: Layer) -> None:
                 op.line,
                 "only the rows of experts may be so decided",
             )
+
+
+def _is_mark(layer: Layer, op: Operation) -> bool:
+    """True for a number written where a top-k has chosen."""
+    if op.op != "scatter" or op.args["add"]:
+        return False
+    choice = layer.maker(op.args["index"], "reshape")
+    return choice is not None and choice.op == "topk" and not isinstance(op.args["value"], Ref)
 
 
 def _inputs(

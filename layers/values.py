@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -60,6 +61,15 @@ def size_names(layer: Layer) -> dict[str, str]:
                     name = "tokens"
                 found[s] = f"{v.name}_{i}" if name in found.values() else name
     return found
+
+
+def turned_by(layer: Layer, name: str) -> bool:
+    """True for rows of the run whose two outer dimensions are exchanged."""
+    op = layer.makers.get(name)
+    early = {v.name for o in early_operations(layer) for v in o.outputs}
+    return (
+        op is not None and op.op == "permute" and op.args["dims"] == (1, 0, 2) and name not in early
+    )
 
 
 def own_symbols(v: Value) -> list[str]:
@@ -143,6 +153,8 @@ class LayerFile:
             a = outputs[cache or f"out{i}"]
             if cache:
                 a = a.reshape(*shape[:2], -1, shape[3])[:, :, : shape[2]]
+            if turned_by(self.form, o.name):
+                a = a.reshape(shape[1], shape[0], -1).swapaxes(0, 1)
             found.append(np.ascontiguousarray(a.reshape(shape)))
         return found
 
@@ -282,7 +294,7 @@ class Tensors:
 
     def _input(self, name: str, shape: tuple[int, ...], value: Callable) -> TensorRef:
         if name not in self._declared:
-            plain = name.removesuffix(".weight").replace(".", "_")
+            plain = re.sub(r"\W", "_", name.removesuffix(".weight"))
             while plain in self.inputs:
                 plain += "_"
             plane = (int(np.prod(shape[:-1], dtype=int)), shape[-1]) if shape else (1, 1)
@@ -294,32 +306,44 @@ class Tensors:
         """A weight by its path, an input, or what is known before the start."""
         return self._input(name, self.shape(name), lambda values: self._value(values, name))
 
-    def part(self, name: str, first: int, last: int, step: int = 1) -> TensorRef:
-        """Rows of a weight, or of each expert's."""
-        *outer, _, columns = self.shape(name)
+    def _cut(
+        self, name: str, how: str, cut: tuple[int | None, ...], turned: bool = False
+    ) -> TensorRef:
+        """A part, as of a slice, of a weight or of each expert's: of rows or columns."""
+        part = (slice(*cut),) + (slice(None),) * (how == "rows")
+
+        def value(values: Values) -> np.ndarray:
+            a = self._value(values, name)[(..., *part)]
+            return a.swapaxes(-1, -2) if turned else a
+
+        shape = np.broadcast_to(np.int8(0), self.shape(name))[(..., *part)].shape
+        shape = (*shape[:-2], shape[-1], shape[-2]) if turned else shape
+        kind = ["turned"] if turned else []
+        stem = name.removesuffix(".weight") if how == "rows" else name
+        return self._input(":".join([stem, *kind, *map(str, cut)]), shape, value)
+
+    def part(self, name: str, *cut: int) -> TensorRef:
+        """Rows ``cut`` of a weight, or of each expert's: first, last, step."""
+        return self._cut(name, "rows", cut)
+
+    def columns(self, name: str, *cut: int) -> TensorRef:
+        """Elements ``cut`` of a bias, or of each expert's."""
+        return self._cut(name, "columns", cut)
+
+    def turned(self, name: str, *cut: int) -> TensorRef:
+        """A weight [in, out], or those of experts, as [out, in]; ``cut``: results."""
+        return self._cut(name, "columns", cut or (None,), turned=True)
+
+    def column(self, name: str) -> TensorRef:
+        """A weight of one dimension as a column."""
         return self._input(
-            f"{name.removesuffix('.weight')}_{first}_{last}",
-            (*outer, len(range(first, last, step)), columns),
-            lambda values: self._value(values, name)[..., first:last:step, :],
+            f"{name}:column", (*self.shape(name), 1), lambda values: values[name][:, None]
         )
 
-    def columns(self, name: str, first: int, last: int, step: int = 1) -> TensorRef:
-        """Elements of a bias, or of each expert's."""
-        *outer, _ = self.shape(name)
-        return self._input(
-            f"{name}_{first}_{last}",
-            (*outer, len(range(first, last, step))),
-            lambda values: self._value(values, name)[..., first:last:step],
-        )
-
-    def turned(self, name: str) -> TensorRef:
-        """A weight [in, out], or those of experts, as [out, in]."""
-        *outer, rows, columns = self.shape(name)
-        return self._input(
-            f"{name}_turned",
-            (*outer, columns, rows),
-            lambda values: self._value(values, name).swapaxes(-1, -2),
-        )
+    def unit(self, count: int, again: int = 1) -> TensorRef:
+        """A row for each of ``count``: 0, and 1 in the ``again`` columns that are its own."""
+        rows = np.repeat(np.eye(count, dtype=np.float32), again, axis=1)
+        return self._input(f"unit_{count}_{again}", rows.shape, lambda _: rows)
 
     def mask(self, name: str) -> TensorRef:
         """A mask that is added to scores; of booleans, those that are True take part."""
@@ -343,12 +367,19 @@ class Tensors:
         self._stacks[name] = names
         return name
 
-    def output(self, number: int, columns: int = 0) -> TensorRef:
-        """The tensor of a result; its rows may be laid side by side in so many columns."""
+    def output(self, number: int, columns: int = 0, *, turned: bool = False) -> TensorRef:
+        """The tensor of a result; its rows may be laid side by side in so many columns.
+        ``turned``: rows of the first dimension for each of the second.
+        """
         name = f"out{number}"
         shape = self.shape(self.layer.form.outputs[number].name)
         columns = columns or shape[-1]
-        self.results[name] = lambda outs: np.asarray(outs[name]).reshape(-1, columns)
+
+        def rows(outs: Arrays) -> np.ndarray:
+            a = np.asarray(outs[name])
+            return (a.swapaxes(0, 1) if turned else a).reshape(-1, columns)
+
+        self.results[name] = rows
         return self.graph.output(name, (int(np.prod(shape)) // columns, columns), self.dtype)
 
     def _numbers(self, name: str, shape: tuple[int, ...], value: Callable) -> Stream:

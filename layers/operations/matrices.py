@@ -132,6 +132,7 @@ def attention(n: Call) -> Ref:
         groups=groups,
         lengths=None,
         last=False,
+        sink=None,
     )
     return n.reshape(done, n.out.shape)
 

@@ -38,6 +38,7 @@ def program():
         Sink(s)
     return g
 """
+OWN = np.array([0.5, -1, 2, 0], "f4")
 FP32 = ("--config", "small_fpga", "--dtype", "fp32", "--quiet")
 
 
@@ -232,6 +233,145 @@ def test_weights_and_inputs_of_one_name_are_two_tensors(tmp_path, monkeypatch, c
     np.savez("hidden.npz", q=np.ones((4, 8), "f4"), mask=hidden)
     assert main(["run", "net.py", "--inputs", "hidden.npz", *FP32]) == 1
     assert "mask 'mask' has a row in which no column takes part" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("tokens_first", [False, True])
+@pytest.mark.parametrize("form", ["whole", "products", "sink"])
+def test_packed_attention_is_right_in_each_order(tmp_path, monkeypatch, form, tokens_first):
+    """Queries, keys and values of one product on [tokens, batch], cut as torch's attention does;
+    of four heads, with a score of each head's own in the form ``sink``.
+    """
+    monkeypatch.chdir(tmp_path)
+    a, rng, (t, b, h, d) = Archive(), np.random.default_rng(4), (4, 3, 4, 2)
+    e = h * d
+    given = rng.standard_normal((t, b, e) if tokens_first else (b, t, e)).astype("f4")
+    weight, out = (rng.normal(0, 0.5, n).astype("f4") for n in ((3 * e, e), (e, e)))
+    x = a.input("x", *given.shape)
+    if not tokens_first:
+        x = a.node("transpose.int", t, b, e, self=x, dim0=0, dim1=1)
+    y = a.node("linear.default", t, b, 3 * e, input=x, weight=a.weight("in", weight))
+    y = a.node("view.default", 1, t, b, 3, e, self=y, size=[1, t, b, 3, e])
+    y = a.node("transpose.int", 3, t, b, 1, e, self=y, dim0=0, dim1=3)
+    y = a.node("squeeze.dim", 3, t, b, e, self=y, dim=3)
+    parts = []
+    for i in range(3):
+        part = a.node("select.int", t, b, e, self=y, dim=0, index=i)
+        part = a.node("view.default", t, b * h, d, self=part, size=[t, b * h, d])
+        part = a.node("transpose.int", b * h, t, d, self=part, dim0=0, dim1=1)
+        parts.append(a.node("view.default", b, h, t, d, self=part, size=[b, h, t, d]))
+    q, k, v = parts
+    if form == "whole":
+        name = "scaled_dot_product_attention.default"
+        y = a.node(name, b, h, t, d, query=q, key=k, value=v, scale=0.5)
+    else:
+        q = a.node("mul.Tensor", b, h, t, d, self=q, other=0.5)
+        k = a.node("transpose.int", b, h, d, t, self=k, dim0=2, dim1=3)
+        scores, columns = a.node("matmul.default", b, h, t, t, self=q, other=k), t
+        if form == "sink":
+            own = a.node("view.default", 1, h, 1, 1, self=a.weight("own", OWN), size=[1, h, 1, 1])
+            own = a.node("expand.default", b, h, t, 1, self=own, size=[b, h, t, 1])
+            both, columns = ("tensors", [{"name": scores}, {"name": own}]), t + 1
+            scores = a.node("cat.default", b, h, t, columns, tensors=both, dim=-1)
+        shares = a.node("softmax.int", b, h, t, columns, self=scores, dim=-1)
+        if form == "sink":
+            shares = a.node("slice.Tensor", b, h, t, t, self=shares, dim=3, start=0, end=t)
+        y = a.node("matmul.default", b, h, t, d, self=shares, other=v)
+    y = a.node("permute.default", t, b, h, d, self=y, dims=[2, 0, 1, 3])
+    y = a.node("reshape.default", t * b, e, self=y, shape=[t * b, e])
+    y = a.node("linear.default", t * b, e, input=y, weight=a.weight("out", out))
+    y = a.node("view.default", t, b, e, self=y, size=[t, b, e])
+    if not tokens_first:
+        y = a.node("transpose.int", b, t, e, self=y, dim0=0, dim1=1)
+    a.output(y)
+    a.write("net.pt2")
+
+    rows = (given.swapaxes(0, 1) if tokens_first else given).astype(float)
+    packed = (rows @ weight.T).reshape(b, t, 3, h, d).transpose(2, 0, 3, 1, 4)
+    powers = np.exp(packed[0] @ packed[1].swapaxes(2, 3) * 0.5)
+    total = (
+        powers.sum(-1, keepdims=True) + (form == "sink") * np.exp(OWN.astype(float))[:, None, None]
+    )
+    result = (powers / total @ packed[2]).transpose(0, 2, 1, 3).reshape(b, t, e) @ out.T
+    np.savez("net.npz", x=given, out0=result.swapaxes(0, 1) if tokens_first else result)
+    assert main(["import", "net.pt2", "--out", "net"]) == 0
+    assert run(npz="net.npz", program="net.py") == 0
+
+
+@pytest.mark.parametrize("wrong", [False, True])
+def test_experts_are_chosen_by_groups_and_corrected_scores(tmp_path, monkeypatch, capsys, wrong):
+    """Of four groups two, by their best; of their experts two, by scores with a correction; gates
+    and values of an expert lie in turns in one weight, before its bias.
+    """
+    monkeypatch.chdir(tmp_path)
+    a, rng = Archive(), np.random.default_rng(2)
+
+    def drawn(name, *shape):
+        return a.weight(name, rng.normal(0, 0.5, shape).astype("f4"))
+
+    pair = {"outs": 2, "dtype": ("float32", "int64")}
+    x = a.input("x", 6, 8)
+    scores = a.node("linear.default", 6, 8, input=x, weight=drawn("r", 8, 8))
+    scores = a.node("sigmoid.default", 6, 8, self=scores)
+    corrected = a.node("add.Tensor", 6, 8, self=scores, other=drawn("c", 8))
+    groups = a.node("view.default", 6, 4, 2, self=corrected, size=[6, 4, 2])
+    best, _ = a.node("topk.default", 6, 4, 1, self=groups, k=1, **pair)
+    best = a.node("sum.dim_IntList", 6, 4, self=best, dim=[2])
+    _, group = a.node("topk.default", 6, 2, self=best, k=2, **pair)
+    none = a.node("zeros_like.default", 6, 4, self=best)
+    number = 2 if wrong else 1
+    open_ = a.node("scatter.value", 6, 4, self=none, dim=1, index=group, value=number)
+    open_ = a.node("unsqueeze.default", 6, 4, 1, self=open_, dim=2)
+    open_ = a.node("expand.default", 6, 4, 2, self=open_, size=[6, 4, 2])
+    open_ = a.node("view.default", 6, 8, self=open_, size=[6, 8])
+    open_ = a.node("to.dtype", 6, 8, dtype="bool", self=open_)
+    shut = a.node("bitwise_not.default", 6, 8, dtype="bool", self=open_)
+    left = a.node(
+        "masked_fill.Scalar", 6, 8, self=corrected, mask=shut, value=("float", "-Infinity")
+    )
+    _, index = a.node("topk.default", 6, 2, self=left, k=2, **pair)
+    share = a.node("gather.default", 6, 2, self=scores, dim=1, index=index)
+    ids = a.node("reshape.default", 12, dtype="int64", self=index, shape=[-1])
+    rows = a.node("repeat_interleave.self_int", 12, 8, self=x, repeats=2, dim=0)
+    one = a.node("unsqueeze.default", 12, 1, 8, self=rows, dim=1)
+    up = a.node("index.Tensor", 12, 8, 8, self=drawn("u", 8, 8, 8), indices=[ids])
+    both = a.node("bmm.default", 12, 1, 8, self=one, mat2=up)
+    both = a.node("squeeze.dim", 12, 8, self=both, dim=1)
+    bias = a.node("index.Tensor", 12, 8, self=drawn("b", 8, 8), indices=[ids])
+    both = a.node("add.Tensor", 12, 8, self=both, other=bias)
+    gate, value = (
+        a.node("slice.Tensor", 12, 4, self=both, dim=1, start=i, end=9, step=2) for i in (0, 1)
+    )
+    gate = a.node("clamp.default", 12, 4, self=gate, max=0.5)
+    inner = a.node("mul.Tensor", 12, 4, self=gate, other=value)
+    inner = a.node("unsqueeze.default", 12, 1, 4, self=inner, dim=1)
+    down = a.node("index.Tensor", 12, 4, 8, self=drawn("d", 8, 4, 8), indices=[ids])
+    made = a.node("bmm.default", 12, 1, 8, self=inner, mat2=down)
+    made = a.node("squeeze.dim", 12, 8, self=made, dim=1)
+    each = a.node("reshape.default", 12, 1, self=share, shape=[12, 1])
+    made = a.node("mul.Tensor", 12, 8, self=made, other=each)
+    made = a.node("view.default", 6, 2, 8, self=made, size=[6, 2, 8])
+    a.output(a.node("sum.dim_IntList", 6, 8, self=made, dim=[1]))
+    a.write("net.pt2")
+    assert main(["import", "net.pt2", "--out", "net"]) == wrong
+    if wrong:
+        assert "scatter of other numbers than 1" in capsys.readouterr().err
+        return
+    assert main(["run", "net.py", *FP32, "--quiet"]) == 0
+    w = {name: array.astype(float) for name, array in a.weights.items()}
+    x = np.random.default_rng(3).standard_normal((6, 8)).astype("f4")
+    rows = []
+    for row in x:
+        score = 1 / (1 + np.exp(-(w["r"] @ row)))
+        with_c = score + w["c"]
+        order = np.argsort(-with_c.reshape(4, 2).max(1))[:2]
+        open_to = [e for e in range(8) if e // 2 in order]
+        made = np.zeros(8)
+        for e in sorted(open_to, key=lambda e: -with_c[e])[:2]:
+            both = row @ w["u"][e] + w["b"][e]
+            made += score[e] * (np.minimum(both[::2], 0.5) * both[1::2]) @ w["d"][e]
+        rows.append(made)
+    np.savez("net.npz", x=x, out0=np.array(rows))
+    assert run(npz="net.npz", program="net.py") == 0
 
 
 def test_an_input_has_the_name_of_a_weight_and_an_index_is_beyond_its_table(
