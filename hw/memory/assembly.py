@@ -8,8 +8,9 @@ from ...machine.beat import STOP_BITS
 from ..stream import connect
 from ..units.fifo import Fifo
 from .columns import SLOTS, Columns
+from .nest import Nest, set_walk
 from .rotate import rotate
-from .walk import Nest, Walk, set_walk
+from .walk import Walk
 
 QUEUE = 2  # blocks, docs/timing.md section 5, ``load``, rule 4
 

@@ -15,9 +15,10 @@ from .assembly import Assembly, trigger_layout
 from .chunk_queue import ask
 from .head import Head
 from .locate import locate
+from .nest import ANY, HOW, Nest, set_walk, walk_layout
 from .order import order_of, set_order
 from .port import ReadPort
-from .walk import ANY, HOW, Nest, Walk, set_walk, walk_layout
+from .walk import Walk
 
 
 class Load(Unit):

@@ -11,9 +11,9 @@ from ..beat import is_done
 from ..units.fifo import Fifo
 from ..units.unit import Unit
 from .locate import Located, locate
+from .nest import SHIFT_BITS
 from .packing import Packing, ask_lines, offsets, tensor_layout
 from .port import WritePort
-from .walk import SHIFT_BITS
 
 
 class RandomStore(Unit):
