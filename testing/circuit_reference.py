@@ -6,62 +6,6 @@ import numpy as np
 
 from ..overlay.graphs.circuit import Circuit, Element
 
-ELEMENTS = {
-    "mos in every region, either way round": """
-V1 a 0 2
-R1 a d1 10k
-M1 d1 g1 0 0 n W=4u L=2u
-VG g1 0 dc 1.2
-R2 a g2 1k
-R3 g2 0 10k
-M2 a g2 s2 0 n
-R4 s2 0 20k
-M3 s3 g2 a 0 n
-R5 s3 0 5k
-M4 d4 0 a a p
-R6 d4 0 3k
-M5 d5 a a a p
-R7 d5 0 1k
-.model n nmos vto=.5 kp=80u lambda=.03 gamma=.5 phi=.7
-.model p pmos (vto=-.6 kp=30u gamma=.3)
-""",
-    "saturated, reverse and cut-off transistors": """
-VCC c 0 5
-R1 c b1 4.7k
-Q1 x1 b1 0 q
-R2 c x1 10k
-Q2 0 b2 x2 q
-R3 c b2 10k
-R4 x2 0 1k
-Q3 c 0 e3 q
-R5 e3 0 1meg
-Q4 x4 b4 c p
-R6 b4 0 100k
-R7 x4 0 1k
-.model q npn is=1e-15 br=3 nf=1.02 nr=1.01 vaf=60
-.model p pnp(bf=60)
-""",
-    "a current source, and a source between nodes": """
-I1 0 a 2m
-V1 a b 1.5
-R1 b 0 1k
-D1 a c d
-R2 c 0 220
-D2 0 c d
-.model d d is=1e-12 n=1.8
-""",
-    "nodes that only junctions hold": """
-V1 a 0 3
-D1 a b d
-D2 b c d
-D3 c 0 d
-D4 0 e d
-D5 e b d
-.model d d
-""",
-}
-"""Circuits of a few elements each, without their first and last line."""
-
 VT = 1.38064852e-23 * 300.15 / 1.6021766208e-19
 GMIN = 1e-12
 STEP = 1e-30

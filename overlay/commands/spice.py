@@ -74,11 +74,10 @@ def command_spice(args) -> int:
                 "mesh": f"{o.rows}x{o.cols}",
                 "variant": o.name(),
                 "iterations": len(r.cycles),
-                "cycles least": min(r.cycles),
-                "cycles most": max(r.cycles),
-                "cycles in all": sum(r.cycles),
+                "cycles of one": "-".join(map(str, sorted({min(r.cycles), max(r.cycles)}))),
+                "cycles of all": sum(r.cycles),
                 "dynamic %": None if r.dynamic_share is None else round(100 * r.dynamic_share, 1),
-                **({"RTL writes equal": r.compared} if r.compared is not None else {}),
+                **({"RTL writes": r.compared} if r.compared is not None else {}),
             }
         )
     print_table(shown)

@@ -12,7 +12,6 @@ from .. import model
 from ..core.config import Overlay
 from ..core.dataflow import DataflowGraph
 from ..core.image import HybridImage, Image
-from ..core.ops import format_of
 
 MOST_ITERATIONS = 100
 """Iterations after which a circuit is said not to converge, as in SPICE."""
@@ -32,26 +31,37 @@ class OperatingPoint:
     compared: int | None  # writes of the RTL that equal the model's, if it ran
 
 
-def next_state(graph: DataflowGraph, state: State, where: str) -> State:
-    """One iteration by NumPy: the outputs, ``converged`` among them; a RunError names a value that
-    is infinite or no number.
+def iterations(graph: DataflowGraph) -> list[State]:
+    """States by NumPy: the one that the first iteration begins with, and the outputs of each
+    iteration, ``converged`` among them, up to the one that has.
+
+    Raises
+    ------
+    RunError
+        A value is infinite or no number, or there are more than :data:`MOST_ITERATIONS`.
     """
-    with np.errstate(all="ignore"):
-        found = graph.results(graph.evaluate(state))
-    bad = next((name for name, x in found.items() if not np.isfinite(x)), None)
-    if bad is not None:
-        raise RunError(
-            f"{bad} is {found[bad]}",
-            where,
-            "every step has a finite solution",
-            "give each node a path to ground, or change what drives it",
-        )
-    return dict(found)
-
-
-def start_of(graph: DataflowGraph) -> State:
-    """The state that the first iteration begins with."""
-    return {graph.name[int(i)]: np.array(graph.value[i], np.float32) for i in graph.inputs}
+    where = f"circuit {graph.title}"
+    start = {graph.name[int(i)]: np.array(graph.value[i], np.float32) for i in graph.inputs}
+    states = [start]
+    while len(states) <= MOST_ITERATIONS:
+        given = {name: states[-1][name] for name in start}
+        with np.errstate(all="ignore"):
+            states.append(graph.results(graph.evaluate(given)))
+        bad = next((name for name, x in states[-1].items() if not np.isfinite(x)), None)
+        if bad is not None:
+            raise RunError(
+                f"{bad} is {states[-1][bad]} after iteration {len(states) - 1}",
+                where,
+                "every step has a finite solution",
+                "give each node a path to ground, or change what drives it",
+            )
+        if states[-1]["converged"]:
+            return states
+    raise RunError(
+        f"does not converge in {MOST_ITERATIONS} iterations",
+        where,
+        remedy="check the values, or begin with a smaller supply",
+    )
 
 
 def operating_point(
@@ -77,41 +87,26 @@ def operating_point(
     RunError
         The circuit does not converge, or values or cycles differ.
     """
+    states = iterations(graph)
     m = map_graph(graph, overlay, seed)
     names = [m.graph.name[int(i)] for i in m.graph.inputs]
-    where = f"circuit {graph.title}"
-    state = start_of(graph)
     images: list[Image] = []
     runs: list[model.Run] = []
-    while len(runs) < MOST_ITERATIONS:
-        place = f"{where}, iteration {len(runs) + 1}"
-        wanted = next_state(graph, state, place)
+    state = states[0]
+    for wanted in states[1:]:
         given = np.array([state[name] for name in names], np.float32)
         images.append(m.image.with_inputs(m.graph.inputs, given.view(np.uint32)))
         runs.append(model.simulate(images[-1], tokens=on == "both"))
-        found = _outputs(m, images[-1], runs[-1])
-        for name, x in found.items():
+        words = model.values(images[-1], runs[-1]).astype(np.uint32)
+        state = m.graph.results(words.view(np.float32))
+        for name, x in state.items():
             if x.tobytes() != wanted[name].tobytes():
+                place = f"circuit {graph.title}, iteration {len(runs)}"
                 raise RunError(f"{name} is {x}, by NumPy {wanted[name]}", place)
-        state = {name: found[name] for name in state}
-        if found["converged"]:
-            break
-    else:
-        raise RunError(
-            f"does not converge in {MOST_ITERATIONS} iterations",
-            where,
-            remedy="check the values, or begin with a smaller supply",
-        )
     compared = _compared(m, images, runs) if on == "both" else None
     values = {name: float(state[name]) for name in graph.meta["unknowns"]}
     cycles = [run.cycles for run in runs]
     return OperatingPoint(m.overlay, values, cycles, _dynamic_share(images, runs), compared)
-
-
-def _outputs(m: Mapped, image: Image, run: model.Run) -> State:
-    """Outputs of a run of the model."""
-    words = model.values(image, run).astype(format_of("fp32").word)
-    return dict(m.graph.results(words.view(np.float32)))
 
 
 def _dynamic_share(images: list[Image], runs: list[model.Run]) -> float | None:

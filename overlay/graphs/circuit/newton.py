@@ -25,6 +25,7 @@ share of its voltage and in volts, and no junction is limited.
 """
 LONGEST = 10.0
 """Longest step of a node that no voltage source sets, in volts."""
+GROUNDED = "give each node a path to ground"
 CONSTANT_USES = 8
 """Uses of a constant's node; beyond, it gets another."""
 
@@ -43,8 +44,7 @@ def newton_graph(circuit: Circuit) -> DataflowGraph:
     ProgramError
         The matrix at the default inputs is singular; named is an unknown without a pivot.
     """
-    sources = _set_nodes(circuit)
-    held = _held(circuit)
+    sources, held = _set_nodes(circuit)
     pivots = _pivots(circuit, sources)
     s = _stamped(circuit)
     g = s.g
@@ -74,14 +74,18 @@ def _stamped(circuit: Circuit) -> Stamps:
     return s
 
 
-def _set_nodes(circuit: Circuit) -> dict[str, str]:
-    """Of each voltage source the node that it sets, its current and voltage as unknowns."""
+def _set_nodes(circuit: Circuit) -> tuple[dict[str, str], set[str]]:
+    """Unknowns: of each voltage source's current the voltage that it sets; and the voltages that
+    sources hold against ground.
+    """
     sources = [e for e in circuit.elements if e.kind == "v"]
     reached = {"0"}
+    held: set[str] = set()
     found: dict[str, str] = {}
     while sources:
         e = next((e for e in sources if reached & {*e.nodes}), None)
         if e is None:
+            held = held or {*reached}
             reached.add(sources[0].nodes[0])
             continue
         sources.remove(e)
@@ -92,16 +96,7 @@ def _set_nodes(circuit: Circuit) -> dict[str, str]:
             )
         reached |= new
         found[f"i({e.name})"] = f"v({new.pop()})"
-    return found
-
-
-def _held(circuit: Circuit) -> set[str]:
-    """Voltages that sources set against ground."""
-    reached = {"0"}
-    sources = [{*e.nodes} for e in circuit.elements if e.kind == "v"]
-    while new := set().union(*(nodes for nodes in sources if nodes & reached)) - reached:
-        reached |= new
-    return {f"v({node})" for node in reached}
+    return found, {f"v({node})" for node in held or reached}
 
 
 def _pivots(circuit: Circuit, sources: dict[str, str]) -> Factors:
@@ -139,6 +134,7 @@ class _Elimination:
 
     def __init__(self, s: Stamps, f: Factors, depth: Depth):
         n = len(f.pivot)
+        self.where = f"circuit {s.g.title}"
         self.depth = depth
         self.names = [list(s.x)[column] for column in f.cols]
         at = np.append(np.empty(n, int), n)
@@ -183,7 +179,12 @@ class _Elimination:
         for column, entry in above:
             if self.voltage[column]:
                 others.add(entry, -1)
-        return others.total(self.depth)
+        total = others.total(self.depth)
+        if not isinstance(total, Value) and not total:
+            raise ProgramError(
+                f"is singular: no pivot in {self.names[k]}", self.where, remedy=GROUNDED
+            )
+        return total
 
     def eliminate(self, k: int, end: int, pivot: Number, above: list[tuple[int, Number]]) -> None:
         """Take a pivot's row out of those below it in the block."""
