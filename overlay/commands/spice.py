@@ -65,7 +65,8 @@ def command_spice(args) -> int:
         {"unknown": name, "value": f"{x:.9g}", "unit": units[name[0]]}
         for name, x in found[0].values.items()
     ]
-    print_table(table, graph.title)
+    print(f"{graph.title}: {len(graph)} nodes")
+    print_table(table)
     shown = []
     for r in found:
         o = r.overlay
@@ -82,8 +83,8 @@ def command_spice(args) -> int:
         )
     print_table(shown)
     print(
-        f"{len(graph)} nodes, {o.alu} ALU latency; every output of every iteration equal to "
-        "NumPy's in fp32, every bit"
+        f"{o.alu} ALU latency; cycles: of the shortest and longest iteration, and of all; every "
+        "output of every iteration equal to NumPy's in fp32, every bit"
     )
     if args.csv:
         output.write_text(args.csv, to_csv(table))

@@ -96,7 +96,8 @@ this is not read
         (".model n nmos(level=8)", "level 8 is not known; use level 1"),
         (".model d d(is=-1)", "is must be positive, not -1"),
         ("M1 a b 0 0 n W=0\n.model n nmos", "m1 must have a positive width"),
-        ("R1 a b 1", "no element is at node 0"),
+        ("R1 a b 1", "has no node beside node 0"),
+        ("()", "mine.cir:2: cannot read '()'"),
         ("+ 1k", "mine.cir:2: continues no line"),
     ],
 )

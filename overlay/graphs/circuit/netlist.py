@@ -82,7 +82,7 @@ def read_netlist(file: str | Path) -> Circuit:
     models: dict[str, tuple[str, dict[str, float]]] = {}
     cards: list[tuple[list[str], str]] = []
     for text, where in lines:
-        words = re.sub(r"[(),]|\s*=\s*", lambda m: "=" if "=" in m[0] else " ", text).split()
+        words = re.sub(r"\s*=\s*", "=", re.sub(r"[(),]", " ", text)).split() or [text]
         if words[0] == ".end":
             break
         if words[0] == ".model":
@@ -98,9 +98,10 @@ def read_netlist(file: str | Path) -> Circuit:
     for words, where in cards:
         _once(words[0], elements, "element", where)
         elements[words[0]] = _element(words, where, models)
-    if not any("0" in e.nodes for e in elements.values()):
-        raise ProgramError("no element is at node 0", str(file), "node 0 is ground")
-    return Circuit(title[0], tuple(elements.values()))
+    circuit = Circuit(title[0], tuple(elements.values()))
+    if not circuit.nodes or not any("0" in e.nodes for e in circuit.elements):
+        raise ProgramError("has no node beside node 0", str(file), "node 0 is ground, and used")
+    return circuit
 
 
 def _joined(text: str, file: str) -> list[tuple[str, str]]:
