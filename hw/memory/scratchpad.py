@@ -166,11 +166,9 @@ class Scratchpad(Unit):
         for k in range(self.posts):
             m.d.comb += getattr(counts, f"post{k}").eq(getattr(self, f"post{k}"))
 
-        used = Signal(range(self.pages + 1))
-        m.d.comb += used.eq(Mux(pages.take, self.pages + 1 - pages.free, self.pages - pages.free))
-        highest = Signal(16)
-        m.d.comb += self.peak.eq(Mux(used > highest, used, highest))
-        m.d.sync += highest.eq(self.peak)
+        used = self.pages + 1 - pages.free  # once a page is taken
+        with m.If(pages.take & (used > self.peak)):
+            m.d.sync += self.peak.eq(used)
 
         self.report(m, offers=Cat(o.valid for o in self.outputs).any())
         m.d.comb += [self.error[Fault.STOP].eq(mismatch)]
