@@ -22,6 +22,8 @@ KEYS = {
 """Keys of a schedule, and their meaning."""
 WHOLE = ("rows", "kv_tile")
 """Keys of the layer as a whole; the others are a module's."""
+EXPERTS = ("tile_rows", "regions")
+"""Keys of experts; the others of a module are those of its products."""
 MOST = 4096
 """Elements of a weight that a product takes whole, unless its schedule says otherwise."""
 DEFAULTS = {"rows": 0, "kv_tile": 16, "columns": 0, "inner": 0, "tile_rows": 0, "regions": 0}
@@ -52,15 +54,18 @@ class Schedule:
                     f"{self.where}{module}",
                 )
 
-    def check_modules(self, modules: Collection[str], experts: Collection[str]) -> None:
-        """Raise for a table of no module, or of experts for one that has none."""
+    def check_modules(
+        self, modules: Collection[str], products: Collection[str], experts: Collection[str]
+    ) -> None:
+        """Raise for a table of no module, or a key for what a module does not have."""
         for module, table in self.settings.items():
             if not isinstance(table, dict):
                 continue
-            for key in ("tile_rows", "regions"):
-                if key in table and module in modules and module not in experts:
+            for key in table:
+                of, have = ("experts", experts) if key in EXPERTS else ("products", products)
+                if module in modules and module not in have:
                     raise ProgramError(
-                        f"{key} is for experts", f"{self.where}: {module}", remedy="leave it out"
+                        f"{key} is for {of}", f"{self.where}: {module}", remedy="leave it out"
                     )
             if module not in modules:
                 raise ProgramError(
@@ -76,7 +81,7 @@ class Schedule:
 
     def experts(self, module: str) -> dict[str, int]:
         """Settings of experts, as the block's arguments."""
-        return self._of(module, ("tile_rows", "regions"))
+        return self._of(module, EXPERTS)
 
     def _of(self, module: str, keys: tuple[str, ...]) -> dict[str, int]:
         return {k: v for k, v in self.settings.get(module, {}).items() if k in keys}

@@ -17,7 +17,7 @@ from ..machine.errors import ProgramError
 from . import schedule
 from .archive import Archive
 from .blocks import Cache, Lengths
-from .form import Body, Layer, Value, Weight
+from .form import Body, Layer, Operation, Value, Weight
 from .interpret import control_values, evaluate
 from .reader import read
 from .translation import is_float
@@ -25,7 +25,7 @@ from .translation import is_float
 Arrays = Mapping[str, np.ndarray]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Given:
     """Arrays of a run.
 
@@ -42,6 +42,7 @@ class Given:
     choices: np.ndarray | None = None
 
 
+NOTHING = Given()
 GIVEN: dict[str, Given] = {}
 """Arrays of the run to come, by the path of the program."""
 
@@ -86,7 +87,7 @@ class LayerFile:
         self.digest = digest
         self.schedule = schedule.read(Path(self.program).with_suffix(".toml"))
         self._made: dict[tuple, Tensors] = {}
-        self._drawn: dict[tuple, Given] = {}
+        self._drawn: dict[tuple, tuple[int, Given, Values]] = {}
 
     @cached_property
     def form(self) -> Layer:
@@ -114,32 +115,34 @@ class LayerFile:
             if not self.form.allows(symbols[name], n):
                 rule = f"the layer allows {self.form.allowed(symbols[name])}"
                 raise ProgramError(f"{name} is {n}", rule=rule)
+        every = [*self.form.operations, *_inner_operations(self.form)]
+        kinds = {"linear": "product", "matmul": "product"}
+        modules = {(op.module, kinds.get(op.op, op.op)) for op in every}
         self.schedule.check_modules(
-            {op.module for op in self.form.operations} | set(_body_modules(self.form)),
-            {op.module for op in self.form.operations if op.op == "experts"},
+            *(
+                {m for m, kind in modules if want in ("", kind)}
+                for want in ("", "product", "experts")
+            )
         )
         made = Tensors(self, graph, dtype, bound)
         self._made[_key(sizes | {"dtype": dtype})] = made
         return made
 
     def inputs(self, seed: int, **params) -> dict[str, np.ndarray]:
-        made = self._made[_key(params)]
-        given = self._given(seed, params, made)
-        values = Values(self.form, given.inputs or {})
-        return {n: _plane(f(values)) for n, f in made.inputs.items()}
+        values = self._values(seed, params)
+        return {n: _plane(f(values)) for n, f in self._made[_key(params)].inputs.items()}
 
     def streams(self, seed: int, **params) -> dict[str, list]:
-        made = self._made[_key(params)]
-        values = Values(self.form, self._given(seed, params, made).inputs or {})
-        return {n: f(values).tolist() for n, f in made.sources.items()}
+        values = self._values(seed, params)
+        return {n: f(values).tolist() for n, f in self._made[_key(params)].sources.items()}
 
     def reference(self, params, **_) -> dict[str, np.ndarray]:
         """The expected results, or those of the layer in float64."""
         made = self._made[_key(params)]
-        given = self._drawn[_key(params)]
+        _, given, values = self._drawn[_key(params)]
         results = given.expected
         if results is None:
-            found = evaluate(self.form, given.inputs or {}, wide=True)
+            found = evaluate(self.form, values.inputs, wide=True)
             results = {f"out{i}": found[o.name] for i, o in enumerate(self.form.outputs)}
         return {n: _plane(f(results)) for n, f in made.results.items()}
 
@@ -158,18 +161,24 @@ class LayerFile:
             found.append(np.ascontiguousarray(a.reshape(shape)))
         return found
 
-    def _given(self, seed: int, params: dict, made: Tensors) -> Given:
-        given = GIVEN.get(self.program, Given())
-        if given.inputs is None:
-            given = replace(given, inputs=drawn(self.form, seed, made.sizes))
-        self._drawn[_key(params)] = given
-        return given
+    def _values(self, seed: int, params: dict) -> Values:
+        """Values of a run, which its inputs and its streams share."""
+        given, key = GIVEN.get(self.program, NOTHING), _key(params)
+        drawn_by, last, values = self._drawn.get(key, (None, None, None))
+        if values is None or (drawn_by, last) != (seed, given):
+            inputs = given.inputs
+            values = Values(
+                self.form,
+                drawn(self.form, seed, self._made[key].sizes) if inputs is None else inputs,
+            )
+            self._drawn[key] = seed, given, values
+        return values
 
 
-def _body_modules(layer: Layer) -> Iterator[str]:
+def _inner_operations(layer: Layer) -> Iterator[Operation]:
     for op in layer.operations:
         if isinstance(body := op.args.get("body"), Body):
-            yield from (inner.module for inner in body.operations)
+            yield from body.operations
 
 
 def _key(params: Mapping) -> tuple:

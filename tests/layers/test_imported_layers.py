@@ -133,6 +133,7 @@ def test_a_schedule_changes_cycles_and_not_values(sample, capsys, setting, value
         ('["q_proj"]\ncolumns = 3', "tiles of 3 do not divide the 16 of q_proj"),
         ('["q_proj"]\nregions = 2', "decoder.toml: q_proj: regions is for experts"),
         ("rows", "is no TOML"),
+        ('["norm"]\ncolumns = 8', "norm: columns is for products; leave it out"),
     ],
 )
 def test_a_wrong_schedule_is_refused(sample, capsys, text, message):
