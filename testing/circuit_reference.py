@@ -12,11 +12,11 @@ STEP = 1e-30
 MOST_STEPS = 60
 
 
-def is_near(found: dict[str, float], wanted: dict[str, float]) -> bool:
-    """Within 1e-4, or 1 uV and 1 nA."""
-    return all(
-        abs(x - wanted[name]) <= max(1e-4 * abs(wanted[name]), 1e-6 if name[0] == "v" else 1e-9)
-        for name, x in found.items()
+def error(found: dict[str, float], wanted: dict[str, float]) -> float:
+    """Largest error, in units of the larger of 1e-4 of the value and 1 uV or 1 nA."""
+    least = {"v": 1e-6, "i": 1e-9}
+    return max(
+        abs(x - wanted[u]) / max(1e-4 * abs(wanted[u]), least[u[0]]) for u, x in found.items()
     )
 
 
