@@ -23,7 +23,7 @@ from .edges import Task, edges
 from .floors import Floor, floor
 from .hybrid import hybrid_image, program_image, with_regions
 from .partition import OBJECTIVES, objective_of, place
-from .program import program
+from .program import Program, Segment, program
 from .schedule import Schedule, schedule
 from .search import Effort, find, scheduled
 from .specialise import specialise
@@ -66,6 +66,7 @@ class Mapped:
     # cut, pairs: edges between PEs; (value, foreign PE) pairs
     cut: int
     pairs: int
+    program: Program | None = None  # of hybrid PEs: segments, where regions are conditional
     # wall clock by step: place, image. A placement for time is made with its schedule.
     seconds: dict = field(default_factory=dict)
 
@@ -88,6 +89,23 @@ class Mapped:
         values[self._corner(np.arange(len(s.values)), overlay)] = s.values
         places = {name: self._corner(getattr(s, name), overlay) for name in ("pe", "copy_pe")}
         return replace(s, overlay=overlay, values=values, **places)
+
+    def program_onto(self, overlay: Overlay) -> Program | None:
+        """The segments in the corner of a larger mesh."""
+        if self.program is None:
+            return None
+
+        def moved(one: Segment) -> Segment:
+            s = one.schedule
+            places = {name: self._corner(getattr(s, name), overlay) for name in ("pe", "copy_pe")}
+            decides = [(n, int(self._corner(np.array(p), overlay)), c) for n, p, c in one.decides]
+            task = replace(one.task, overlay=overlay)
+            return replace(
+                one, task=task, schedule=replace(s, overlay=overlay, **places), decides=decides
+            )
+
+        segments = [[moved(one) for one in stage] for stage in self.program.segments]
+        return Program(segments, self.program.at, self._corner(self.program.pe, overlay))
 
     def _corner(self, pe: np.ndarray, overlay: Overlay) -> np.ndarray:
         y, x = np.divmod(pe, self.overlay.cols)
@@ -174,7 +192,13 @@ def map_graph(
     for form, origin in with_regions(graph) if pe is None else with_regions(graph)[-1:]:
         given = None if pe is None else _placement(pe)[origin]
         for speculates in (True, False):
-            attempt(partial(_with_program, form, overlay, seed, inputs, effort, given, speculates))
+            how = {"seed": seed, "effort": effort, "pe": given, "speculates": speculates}
+            make = partial(program, form, task_of(form, overlay), **how)
+            attempt(partial(_with_program, form, overlay, seed, inputs, make))
+    for one in smaller if pe is None and objective is None else ():
+        moved = one.program_onto(overlay)
+        if moved is not None:
+            attempt(partial(_with_program, one.graph, overlay, seed, inputs, lambda p=moved: p))
     if pe is None or not tried:
         attempt(both_sides)
     if not tried:
@@ -187,19 +211,13 @@ def _placement(pe: np.ndarray | Schedule) -> np.ndarray:
 
 
 def _with_program(
-    graph: DataflowGraph,
-    overlay: Overlay,
-    seed: int,
-    inputs,
-    effort: Effort | None,
-    pe: np.ndarray | None,
-    speculates: bool,
+    graph: DataflowGraph, overlay: Overlay, seed: int, inputs, make: Callable[[], Program]
 ) -> Mapped:
-    """A graph with conditional regions on hybrid PEs."""
+    """A graph with conditional regions on hybrid PEs, by the segments that are made."""
     begun = time.perf_counter()
     task = task_of(graph, overlay)
     bits = source_bits(graph, overlay, inputs)
-    found = program(graph, task, seed, effort, pe, speculates)
+    found = make()
     placed_at = time.perf_counter()
     image = program_image(task, bits, found)
     image.memories()
@@ -214,6 +232,7 @@ def _with_program(
         bounds(fired, found.pe),
         floor(fired),
         *_apart(fired, found.pe),
+        found,
         {"place": placed_at - begun, "image": time.perf_counter() - placed_at},
     )
 
@@ -320,6 +339,7 @@ def _image(
         least_here,
         least,
         *_apart(task, pe),
+        None,
         {"place": placed_at - begun, "image": time.perf_counter() - placed_at},
     )
 

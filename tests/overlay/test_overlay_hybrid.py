@@ -16,8 +16,14 @@ from penstock.overlay.model import simulate
 from penstock.overlay.model.moves import moves
 from penstock.overlay.runs import comparison
 from penstock.scheduler.token import map_graph
-from penstock.scheduler.token.hybrid import with_regions
-from penstock.testing.token_graphs import random_graph, random_regions, random_stages
+from penstock.scheduler.token.hybrid import program_image, with_regions
+from penstock.scheduler.token.mapping import source_bits, task_of
+from penstock.testing.token_graphs import (
+    random_choices,
+    random_graph,
+    random_regions,
+    random_stages,
+)
 
 HYBRID = Overlay(rows=2, cols=2, pe="hybrid", alu="pipelined")
 
@@ -121,3 +127,19 @@ def test_a_large_region_that_is_not_taken_costs_nothing():
         cycles[pe] = [map_graph(g.graph(), overlay, inputs={"a": v}).cycles for v in (1.0, -1.0)]
     assert cycles["hybrid"][0] < min(cycles["static"][0], cycles["dynamic"][0])
     assert cycles["hybrid"][1] <= cycles["static"][1]
+
+
+def test_segments_of_a_smaller_mesh_run_in_the_corner_of_a_larger_one():
+    """So a conditional graph is never slower there."""
+    graph = random_choices(150, 2, 0.8, 3, 72)
+    small = replace(HYBRID, rows=1, cols=2)
+    one = map_graph(graph, small)
+    assert one.program is not None
+    other = map_graph(graph, HYBRID, smaller=[one])
+    assert other.cycles <= one.cycles
+    moved = one.program_onto(HYBRID)
+    assert moved is not None
+    bits = source_bits(one.graph, HYBRID)
+    image = program_image(task_of(one.graph, HYBRID), bits, moved)
+    assert simulate(image).cycles == one.cycles
+    assert set(image.node_pe) <= {0, 1} and np.array_equal(image.node_pe, one.image.node_pe)
