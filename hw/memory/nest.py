@@ -1,4 +1,4 @@
-"""What a load goes through: its registers, and loops over logical tiles."""
+"""Loop nest of a load: its registers, and loops over logical tiles."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
