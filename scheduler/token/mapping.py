@@ -246,7 +246,7 @@ def _apart(task: Task, pe: np.ndarray) -> tuple[int, int]:
 
 
 def _taken(graph: DataflowGraph, task: Task, value: np.ndarray) -> Task:
-    """Nodes that a run must compute, without switches and merges."""
+    """Task of the nodes that a run must compute, without switches and merges."""
     f = format_of(task.overlay.format)
     given = value[graph.inputs].astype(f.word).view(f.dtype)
     fires, _ = graph.regions.taken(graph.evaluate(given, f.name))
