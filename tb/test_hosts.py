@@ -19,7 +19,7 @@ from penstock.machine.host_frames import (
 )
 from penstock.machine.host_map import MAP_ID, register, window
 from penstock.tb.host_tops import WIDTHS, components
-from penstock.tb.tops import ComponentTop, simulate
+from penstock.tb.tops import ComponentTop, equal, simulate
 from penstock.testing.agents import Bench, StreamBus, StreamDriver, StreamMonitor, bits
 from penstock.testing.patterns import releases
 
@@ -84,29 +84,29 @@ async def test_registers_over_axi_lite(dut):
     for seed, channel in enumerate((*channels, reads.ar_channel, reads.r_channel)):
         channel.set_pause_generator(pauses(seed, 0.4))
     await bench.reset()
-    assert await host.word(register("ID").address) == MAP_ID
+    equal(bench, await host.word(register("ID").address), MAP_ID)
     for value in (0xFFFFFFFF, 0x01234567):
-        assert await host.write(SESSION, value) == AxiResp.OKAY
-        assert await host.word(SESSION) == value
-    assert await host.write(register("ID").address, 1) == AxiResp.SLVERR
-    assert await host.write(SESSION, 1, size=1) == AxiResp.SLVERR
-    assert (await host.read(0x40)).resp == AxiResp.SLVERR
-    assert await host.word(COUNTERS + 4 * 1234) == 1241
-    assert await host.write(CONFIGURATION, 1) == AxiResp.OKAY
+        equal(bench, await host.write(SESSION, value), AxiResp.OKAY)
+        equal(bench, await host.word(SESSION), value)
+    equal(bench, await host.write(register("ID").address, 1), AxiResp.SLVERR)
+    equal(bench, await host.write(SESSION, 1, size=1), AxiResp.SLVERR)
+    equal(bench, (await host.read(0x40)).resp, AxiResp.SLVERR)
+    equal(bench, await host.word(COUNTERS + 4 * 1234), 1241)
+    equal(bench, await host.write(CONFIGURATION, 1), AxiResp.OKAY)
     # Many at once, of both kinds: each is answered, and by its own.
     words = [cocotb.start_soon(host.word(COUNTERS + 4 * k)) for k in range(20)]
     answers = [cocotb.start_soon(host.write(SESSION, k)) for k in range(20)]
-    assert [await task for task in words] == [k + 7 for k in range(20)]
-    assert [await task for task in answers] == [AxiResp.OKAY] * 20
+    equal(bench, [await task for task in words], [k + 7 for k in range(20)])
+    equal(bench, [await task for task in answers], [AxiResp.OKAY] * 20)
     # A run: it ends, and is held again.
-    assert await host.write(CONTROL, 1) == AxiResp.OKAY
-    assert await host.write(CONFIGURATION, 1) == AxiResp.SLVERR
+    equal(bench, await host.write(CONTROL, 1), AxiResp.OKAY)
+    equal(bench, await host.write(CONFIGURATION, 1), AxiResp.SLVERR)
     for _ in range(30):
         await bench.edge
-    assert await host.word(STATUS) & 3 == 1
-    assert await host.word(register("CYCLES").address) == 21
-    assert await host.write(CONTROL, 0) == AxiResp.OKAY
-    assert await host.word(register("CYCLES").address) == 0
+    equal(bench, await host.word(STATUS) & 3, 1)
+    equal(bench, await host.word(register("CYCLES").address), 21)
+    equal(bench, await host.write(CONTROL, 0), AxiResp.OKAY)
+    equal(bench, await host.word(register("CYCLES").address), 0)
 
 
 @cocotb.test(timeout_time=1, timeout_unit="ms")
@@ -120,9 +120,9 @@ async def test_a_reset_amid_axi_lite_transfers_leaves_no_answer(dut, wait):
     for _ in range(wait):
         await bench.edge
     await bench.reset()
-    assert await host.word(COUNTERS + 4 * 100) == 107
-    assert await host.write(SESSION, wait) == AxiResp.OKAY
-    assert await host.word(SESSION) == wait
+    equal(bench, await host.word(COUNTERS + 4 * 100), 107)
+    equal(bench, await host.write(SESSION, wait), AxiResp.OKAY)
+    equal(bench, await host.word(SESSION), wait)
 
 
 @cocotb.test(timeout_time=1, timeout_unit="ms")
@@ -137,8 +137,8 @@ async def test_a_write_of_no_bytes_over_axi_lite_changes_nothing(dut, address):
     await channels.aw_channel.send(AxiLiteAWTransaction(awaddr=address))
     await channels.w_channel.send(AxiLiteWTransaction(wdata=0xFFFFFFFF, wstrb=0))
     answer = await with_timeout(channels.b_channel.recv(), 10, "us")
-    assert answer.bresp == AxiResp.OKAY
-    assert await host.word(SESSION) == 0x3020100
+    equal(bench, answer.bresp, AxiResp.OKAY)
+    equal(bench, await host.word(SESSION), 0x3020100)
 
 
 class Initiator:
@@ -170,11 +170,11 @@ class Initiator:
         for cycles in range(10):
             await self.bench.edge
             ack, err = self.read("ack"), self.read("err")
-            assert not (ack and err)
+            equal(self.bench, ack and err, 0)
             if ack or err:
                 self.drop()
                 return cycles, bool(err), self.read("dat_r")
-        raise AssertionError("no answer")
+        raise AssertionError(f"no answer by cycle {self.bench.cycle}")
 
     async def transfer(self, address, data=None, sel=0xF):
         """Refusal of a request, and the word that was read."""
@@ -184,7 +184,7 @@ class Initiator:
     async def silence(self, cycles):
         for _ in range(cycles):
             await self.bench.edge
-            assert not self.read("ack") and not self.read("err"), "an answer to nothing"
+            equal(self.bench, (self.read("ack"), self.read("err")), (0, 0))
 
 
 @cocotb.test(timeout_time=1, timeout_unit="ms")
@@ -196,13 +196,13 @@ async def test_each_wishbone_transfer_has_one_answer(dut):
     chosen = random.Random(3)
     for _ in range(60):
         value = chosen.getrandbits(32)
-        assert not (await bus.transfer(SESSION, value))[0]
-        assert await bus.transfer(SESSION) == (False, value)
-        assert (await bus.transfer(SESSION, 1, sel=chosen.randrange(15)))[0]
-        assert (await bus.transfer(STATUS, 1))[0]
+        equal(bench, (await bus.transfer(SESSION, value))[0], False)
+        equal(bench, await bus.transfer(SESSION), (False, value))
+        equal(bench, (await bus.transfer(SESSION, 1, sel=chosen.randrange(15)))[0], True)
+        equal(bench, (await bus.transfer(STATUS, 1))[0], True)
         await bus.silence(chosen.choice([0, 0, 3]))
-    assert await bus.transfer(COUNTERS + 4 * 77) == (False, 84)
-    assert (await bus.transfer(CONFIGURATION))[0]
+    equal(bench, await bus.transfer(COUNTERS + 4 * 77), (False, 84))
+    equal(bench, (await bus.transfer(CONFIGURATION))[0], True)
 
 
 CASES = [
@@ -224,7 +224,7 @@ async def test_a_wishbone_transfer_that_a_reset_meets_has_no_answer_and_no_effec
     await bench.reset()
     # Of the transfer: asked for, under way, answered.
     for wait, length, (address, data, sel, refused, value) in product(range(3), (1, 2, 3), CASES):
-        assert not (await bus.transfer(SESSION, 7))[0]
+        equal(bench, (await bus.transfer(SESSION, 7))[0], False)
         bus.offer(address, data, sel)
         for _ in range(wait):
             await bench.edge
@@ -236,14 +236,13 @@ async def test_a_wishbone_transfer_that_a_reset_meets_has_no_answer_and_no_effec
         dut.rst.value = 0
         if asks:
             cycles, err, read = await bus.answer()
-            assert (cycles, err) == (2, refused)
-            assert value is None or read == value
+            equal(bench, (cycles, err, read), (2, refused, read if value is None else value))
         await bus.silence(4)
         written = asks and address == SESSION and not refused and data
-        assert await bus.transfer(SESSION) == (False, written or 0)
-        assert await bus.transfer(CONTROL) == (False, asks and address == CONTROL)
-        assert await bus.transfer(COUNTERS + 4 * 78) == (False, 85)
-        assert (await bus.transfer(STATUS, 1))[0]
+        equal(bench, await bus.transfer(SESSION), (False, written or 0))
+        equal(bench, await bus.transfer(CONTROL), (False, asks and address == CONTROL))
+        equal(bench, await bus.transfer(COUNTERS + 4 * 78), (False, 85))
+        equal(bench, (await bus.transfer(STATUS, 1))[0], True)
 
 
 class Memory(MemoryRegion):
@@ -313,9 +312,10 @@ class Lines:
         self.errors += self.read("error")
         if self.read("line_rsp_valid"):
             name = self.read("line_rsp_port"), self.read("line_rsp_tag")
-            assert name in self.due, "a line that nobody waits for"
+            equal(self.bench, (name, name in self.due), (name, True))
             expected = self.due.pop(name)
-            assert expected is None or self.read("line_rsp_data") == expected
+            if expected is not None:
+                equal(self.bench, self.read("line_rsp_data"), expected)
             self.delivered += 1
         return took
 
@@ -335,7 +335,7 @@ class Lines:
             if await self.cycle():
                 break
         else:
-            raise AssertionError("the memory takes nothing")
+            raise AssertionError(f"nothing is taken by cycle {self.bench.cycle}")
         before = self.content.get(address, 0)
         if write:
             wide = sum(0xFF << 8 * k for k in range(self.line_bytes) if mask >> k & 1)
@@ -357,13 +357,13 @@ class Lines:
             if not self.due:
                 return
             await self.cycle()
-        raise AssertionError(f"{len(self.due)} lines have not come")
+        raise AssertionError(f"{len(self.due)} lines have not come by cycle {self.bench.cycle}")
 
     async def hold(self):
         """Hold the design for a cycle: no request is taken, and no line comes."""
         self.port("held").value = 1
         self.due.clear()
-        assert not await self.cycle(), "a request is taken in reset"
+        equal(self.bench, await self.cycle(), False)
         self.port("line_req_valid").value = 0
         self.port("held").value = 0
 
@@ -377,12 +377,12 @@ async def test_lines_over_axi_are_those_of_memory_in_order(dut, name):
         lines.pause(writes, reads)
         await lines.ask_some(120, min(writes, reads))
         await lines.drain()
-    assert lines.delivered == 120 * len(PAUSES)
+    equal(lines.bench, lines.delivered, 120 * len(PAUSES))
     assert lines.most > 3, "several are outstanding"
     beat = WIDTHS[name][0] // 8
     for channel in ("aw", "ar"):
-        assert 1 << lines.read(f"axi_{channel}size") == beat, "a burst uses the whole bus"
-        assert beat * (lines.read(f"axi_{channel}len") + 1) == lines.line_bytes
+        equal(lines.bench, 1 << lines.read(f"axi_{channel}size"), beat)  # the whole bus
+        equal(lines.bench, beat * (lines.read(f"axi_{channel}len") + 1), lines.line_bytes)
     for wait in range(6):
         for k in range(4):
             await lines.ask(k == 2, k, lines.line_bytes * k)
@@ -393,7 +393,7 @@ async def test_lines_over_axi_are_those_of_memory_in_order(dut, name):
         await lines.drain()
     for _ in range(60):
         await lines.cycle()
-    assert lines.errors == 0
+    equal(lines.bench, lines.errors, 0)
 
 
 @cocotb.test(timeout_time=1, timeout_unit="ms")
@@ -419,7 +419,8 @@ async def test_each_error_over_axi_is_reported_once(dut, name):
             await lines.ask_some(6)
             await lines.drain()
             await lines.cycle()
-            assert lines.errors - before == (count if line == count and not write else 1)
+            due = count if line == count and not write else 1
+            equal(lines.bench, lines.errors - before, due)
 
 
 @cocotb.test(timeout_time=1, timeout_unit="ms")
@@ -431,13 +432,13 @@ async def test_the_last_part_loads_a_word_and_a_busy_overlay_refuses_it(dut):
     dut.image_load_ready.value = 1
     for words in ((1, 2, 3, 0), (5, 0x106, 7, 0)):
         for k, word in enumerate(words):
-            assert not (await bus.transfer(4 * (4 + k), word))[0]
-    assert (await bus.transfer(0))[0]
+            equal(bench, (await bus.transfer(4 * (4 + k), word))[0], False)
+    equal(bench, (await bus.transfer(0))[0], True)
     dut.image_load_ready.value = 0
-    assert (await bus.transfer(4 * 3, 1))[0]
+    equal(bench, (await bus.transfer(4 * 3, 1))[0], True)
     await bus.silence(3)
     expected = [sum(w << 32 * k for k, w in enumerate(ws)) for ws in ((1, 2, 3), (5, 0x106, 7))]
-    assert [load.bits for load in loads.beats] == [word & (1 << 70) - 1 for word in expected]
+    equal(bench, [load.bits for load in loads.beats], [w & (1 << 70) - 1 for w in expected])
 
 
 @cocotb.test(timeout_time=1, timeout_unit="ms")
@@ -461,16 +462,16 @@ async def test_a_value_is_read_by_pe_address_and_part(dut):
     cocotb.start_soon(answer())
     dut.values_look_ready.value = 1
     words = [(2 << 3 | 5) << 1 | part for part in (0, 1)]
-    assert await bus.transfer(4 * words[0]) == (False, 0x2222_0025)
-    assert await bus.transfer(4 * words[1]) == (False, 0x1111_0000)
-    assert (await bus.transfer(0, 1))[0]
+    equal(bench, await bus.transfer(4 * words[0]), (False, 0x2222_0025))
+    equal(bench, await bus.transfer(4 * words[1]), (False, 0x1111_0000))
+    equal(bench, (await bus.transfer(0, 1))[0], True)
     dut.values_look_ready.value = 0
-    assert (await bus.transfer(0))[0]
-    assert [look.bits for look in looks.beats] == [2 | 5 << 2] * 2
+    equal(bench, (await bus.transfer(0))[0], True)
+    equal(bench, [look.bits for look in looks.beats], [2 | 5 << 2] * 2)
 
 
-async def answered(dut, request):
-    """Answer of the loader to a request, and the words that it has written, by address."""
+async def answered(dut, request, expected, effect=None):
+    """Compare the loader's answer to a request, and the words that it writes by address."""
     bench = await begun(dut, "loader", "bus_ack", "bus_err")
     written = {}
 
@@ -493,10 +494,11 @@ async def answered(dut, request):
     driver.send(request, releases(len(request), "random").tolist())
     idle = 0
     while idle < 4:
+        assert bench.cycle < WAIT, f"the loader is busy in cycle {bench.cycle}"
         await bench.edge
         idle = 0 if driver.queue or bits(bench, dut.loader_busy) else idle + 1
-    got = bytes(moved.bits for moved in answers.beats)
-    return unframed(got.strip(bytes([FLAG]))), written
+    found = unframed(bytes(moved.bits for moved in answers.beats).strip(bytes([FLAG])))
+    equal(bench, (found, written), (expected, effect or {}))
 
 
 def head(operation, count):
@@ -506,9 +508,9 @@ def head(operation, count):
 @cocotb.test(timeout_time=1, timeout_unit="ms")
 async def test_words_are_written_and_read_over_a_line(dut):
     write = head(Operation.WRITE, 2)
-    assert await answered(dut, frame([write, 64, 5, 6])) == ([write, Status.DONE], {64: 5, 68: 6})
+    await answered(dut, frame([write, 64, 5, 6]), [write, Status.DONE], {64: 5, 68: 6})
     read = head(Operation.READ, 2)
-    assert await answered(dut, frame([read, 64])) == ([read, 65, 69, Status.DONE], {})
+    await answered(dut, frame([read, 64]), [read, 65, 69, Status.DONE])
 
 
 DAMAGED = {
@@ -526,7 +528,7 @@ DAMAGED = {
 @cocotb.parametrize(how=list(DAMAGED))
 async def test_a_frame_of_another_length_or_operation_is_damaged_and_does_nothing(dut, how):
     words = DAMAGED[how]
-    assert await answered(dut, frame(words)) == ([words[0] & 0xFFFF, Status.DAMAGED], {})
+    await answered(dut, frame(words), [words[0] & 0xFFFF, Status.DAMAGED])
 
 
 @cocotb.test(timeout_time=1, timeout_unit="ms")
@@ -535,7 +537,7 @@ async def test_a_damaged_frame_does_nothing(dut, how):
     write = head(Operation.WRITE, 2)
     sent = frame([write, 64, 5, 6])
     end = bytes([1, *sent[15:]]) if how == "a bit" else bytes([*sent[14:-1], ESCAPE, FLAG])
-    assert await answered(dut, sent[:14] + end) == ([write & 0xFFFF, Status.DAMAGED], {})
+    await answered(dut, sent[:14] + end, [write & 0xFFFF, Status.DAMAGED])
 
 
 BYTES = [0x00, 0xFF, 0x55, 0x7E, 0x80, 0x01]

@@ -323,4 +323,4 @@ async def test_outputs_equal_the_contracts(dut, name, stalls):
             assert int(value) == expected, f"{place}: model {expected:#x}, RTL {int(value):#x}"
         if not model.left() and cycle > 300:
             return
-    raise AssertionError(f"{model.left()} beats have not left {name} after {CYCLES} cycles")
+    raise AssertionError(f"{model.left()} beats have not left {name} by cycle {CYCLES}")

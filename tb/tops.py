@@ -46,6 +46,11 @@ def small(t: int = 2, dtype: str = "fp32", **machine: Any) -> Config:
     return configs.check(replace(base, machine=replace(base.machine, t=t, **given, **machine)))
 
 
+def equal(bench: Bench, found: Any, expected: Any) -> None:
+    """Raise AssertionError with the cycle where what was found by then is not as expected."""
+    assert found == expected, f"{found} by cycle {bench.cycle}, not {expected}"
+
+
 @dataclass(frozen=True)
 class UnitTop:
     """A fabric of units between sources and sinks."""

@@ -92,7 +92,7 @@ class OverlayScoreboard:
                 break
             await self.bench.edge
         else:
-            raise AssertionError(f"the run does not begin within {BEGINS} cycles")
+            raise AssertionError(f"the run has not begun by cycle {self.bench.cycle}")
         cycles = self.model.cycles
         for cycle in range(cycles + 1 + AFTER):
             for difference in self._differences(cycle):
@@ -102,9 +102,9 @@ class OverlayScoreboard:
                 f"cycle {cycle}: model runs for {cycles} cycles, RTL's running is {int(running)}"
             )
             await self.bench.edge
-        assert bits(self.bench, self._idle), f"not idle {AFTER} cycles after the end"
+        assert bits(self.bench, self._idle), f"not idle in cycle {cycles + AFTER}"
         found = self._cycles.value.to_unsigned()
-        assert found == cycles, f"cycles: model {cycles}, RTL's counter {found}"
+        assert found == cycles, f"the counter is {found} in cycle {cycles + AFTER}, not {cycles}"
         return found
 
     def _differences(self, cycle: int) -> Iterator[str]:
@@ -140,17 +140,18 @@ class OverlayScoreboard:
         """Read every node's value, and compare it with the model's; raises AssertionError."""
         nodes = {"pe": self.image.node_pe, "address": self.image.node_address}
         self._look.send(look_layout(self.overlay, self.image.sizes).pack(nodes))
-        found: list[int] = []
+        found: list[tuple[int, int]] = []
         for _ in range(len(self.values) + AFTER):
             await self.bench.edge
             raw = self._value.value
             if raw[0]:
-                found.append(raw.to_unsigned() >> 1)
+                found.append((raw.to_unsigned() >> 1, self.bench.cycle - 1))
         expected = self.values.tolist()
-        assert len(found) == len(expected), f"{len(found)} of {len(expected)} values are read"
-        for node, sides in enumerate(zip(expected, found, strict=True)):
-            assert sides[0] == sides[1] or not self.model.known[node], (
-                f"value of node {node}: model {sides[0]:#x}, RTL {sides[1]:#x}"
+        count = f"{len(found)} of {len(expected)} values are read by cycle {self.bench.cycle}"
+        assert len(found) == len(expected), count
+        for node, (model, (rtl, cycle)) in enumerate(zip(expected, found, strict=True)):
+            assert model == rtl or not self.model.known[node], (
+                f"value of node {node}, cycle {cycle}: model {model:#x}, RTL {rtl:#x}"
             )
 
 
