@@ -70,7 +70,7 @@ def _over(n: Size, m: Size) -> Size | None:
 def _grouped(atoms: Sequence[Atom], shape: Sequence[Size]) -> tuple[tuple[Atom, ...], ...] | None:
     """Atoms in order as the dimensions of a shape, split where need be."""
     left, dims = list(atoms), []
-    for size, following in zip(shape, [*shape[1:], 0], strict=True):
+    for size, following in zip(shape, [*shape[1:], 0], strict=False):
         need, dim = size, []
         if size == 1 and left and left[0].size == 1:
             dim.append(left.pop(0))

@@ -12,7 +12,7 @@ from .simplify import without_unread
 
 def with_attention(layer: Layer) -> Layer:
     """The layer with each attention an operation ``attention`` on heads that are not repeated, and
-    each cache that grows an ``append``.
+    each cache that new rows are written to an ``append``.
     """
     found = tuple(_attention(layer, op) or op for op in layer.operations)
     layer = replace(layer, operations=found)
@@ -75,7 +75,7 @@ def _attention(layer: Layer, op: Operation) -> Operation | None:
     if len(layer.values[q.name].shape) != 4:
         return None
     args = {"q": q, "k": k, "v": v, "mask": mask, "causal": False, "scale": scale, "groups": 1}
-    return replace(op, op="attention", args=args | {"lengths": None, "last": False, "sink": sink})
+    return replace(op, op="attention", args=args | {"lengths": None, "last": None, "sink": sink})
 
 
 def _scores(layer: Layer, shares: Ref) -> tuple[Operation | None, Ref | None] | None:
@@ -173,11 +173,21 @@ def _repeated(layer: Layer, x: Ref) -> tuple[Ref, int] | None:
 
 
 def _append(layer: Layer, op: Operation) -> Operation:
-    """``append`` for the join of an input with new rows that is a result, too."""
-    if op.op != "cat" or len(op.args["tensors"]) != 2:
+    """``append`` for new rows behind those of an input, or in their place at indices, that is a
+    result, too.
+    """
+    at, dim = op.args.get("index"), op.args.get("dim")
+    if op.op == "cat" and len(op.args["tensors"]) == 2:
+        cache, rows = op.args["tensors"]
+    elif op.op == "index_rows" and not op.args["add"]:
+        cache, rows = op.args["x"], op.args["value"]
+        shape = list(op.out.shape)
+        shape[dim : dim + 1] = layer.values[at.name].shape  # type: ignore[union-attr]
+        if not isinstance(rows, Ref) or layer.values[rows.name].shape != tuple(shape):
+            return op
+    else:
         return op
-    cache, rows = op.args["tensors"]
     inputs = {v.name for v in layer.inputs}
     if cache.name not in inputs or op.out.name not in {o.name for o in layer.outputs}:
         return op
-    return replace(op, op="append", args={"cache": cache, "rows": rows, "dim": op.args["dim"]})
+    return replace(op, op="append", args={"cache": cache, "rows": rows, "dim": dim, "at": at})

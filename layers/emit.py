@@ -127,9 +127,13 @@ class Emitter(Elements):
         outs = [i for i, o in enumerate(self.layer.outputs) if o.name == op.out.name]
         if not outs:
             raise self.refuse(op, "makes a cache that is no result", "return it from the layer")
-        name = self.variable(f"{cache.name}_cache")
-        self.lines += wrapped(f'{name} = w.cache("{cache.name}", {outs[0]}, s.whole("kv_tile"))')
-        return Appended(cache.name, d, name)
+        if self._readers(cache.name) != {"append"}:
+            raise self.refuse(op, "changes a cache whose old content is read, too")
+        name, at = self.variable(f"{cache.name}_cache"), op.args["at"]
+        place = f', "{at.name}"' if isinstance(at, Ref) else ""
+        call = f'w.cache("{cache.name}", {outs[0]}, s.whole("kv_tile"){place})'
+        self.lines += wrapped(f"{name} = {call}")
+        return Appended(cache.name, d, name, at.name if isinstance(at, Ref) else "")
 
     def do_attention(self, op: Operation) -> Data:
         named = {"factor": repr(self._constant(op, op.args["scale"]))}
@@ -167,11 +171,21 @@ class Emitter(Elements):
     def _cached(self, op: Operation, q: Data, others: list[Appended], named: dict) -> Data:
         if op.args["mask"] is not None or op.args["causal"]:
             raise self.refuse(op, "has a mask over a cache that is no length")
-        lengths = op.args["lengths"]
-        if lengths is not None and not op.args["last"]:
-            raise self.refuse(op, "does not see the rows that are appended")
-        name = f'"{lengths.name}"' if isinstance(lengths, Ref) else "None"
+        lengths, last = op.args["lengths"], op.args["last"]
         k, v = others
+        if k.at != v.at or op.out.shape[2] != 1:
+            raise self.refuse(
+                op, "has several new rows, or those of keys and values at different places"
+            )
+        if last != "next" if k.at else lengths is not None and last != "end":
+            raise self.refuse(
+                op,
+                "does not see the rows up to the new ones, and no others",
+                "let its mask be `column <= position`, of the position that is written"
+                if k.at
+                else None,
+            )
+        name = f'"{lengths.name}"' if isinstance(lengths, Ref) else "None"
         variable = self.variable("lengths" if lengths is None else f"{lengths.name}_rows")  # type: ignore
         self.lines += wrapped(f'{variable} = w.lengths({name}, "{k.cache}", s.whole("kv_tile"))')
         text = self.call(
@@ -455,12 +469,6 @@ class Emitter(Elements):
         self.lines.append("")
         for i, o in enumerate(self.layer.outputs):
             found = self.found[o.name]
-            if o.mutates is not None:
-                raise ProgramError(
-                    f"writes its input {o.mutates!r} in place",
-                    self.layer.name,
-                    remedy="return the new content: torch.cat of the cache and the new rows",
-                )
             if isinstance(found, Appended):
                 continue
             turned = isinstance(found, Turned)

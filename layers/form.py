@@ -137,8 +137,7 @@ class Output:
     name
         Its value.
     mutates
-        The input that it is the new content of, where the layer writes in place; such a result has
-        no number.
+        The input that it is the new content of, where the layer writes in place.
     """
 
     name: str

@@ -89,11 +89,12 @@ class Data:
 
 @dataclass(frozen=True)
 class Appended:
-    """A cache with new rows."""
+    """A cache with new rows; ``at``: the value that is their index where its length is fixed."""
 
     cache: str
     rows: Data
     variable: str
+    at: str = ""
 
 
 @dataclass(frozen=True)

@@ -92,13 +92,17 @@ def _module(torch: Any, exported: Any, given: tuple, program: str, config: Any, 
                     program,
                     remedy="replace the module with the arguments of this call",
                 )
-            arrays = [
-                (x.float() if x.is_floating_point() else x).detach().numpy()
-                for x in leaves
-                if isinstance(x, torch.Tensor)
-            ]
+            inputs = [x.detach() for x in leaves if isinstance(x, torch.Tensor)]
+            arrays = [(x.float() if x.is_floating_point() else x).numpy() for x in inputs]
             self.records, results = run(program, arrays, config, on)
-            tensors = (torch.from_numpy(a).to(t) for a, t in zip(results, types, strict=True))
+            named = dict(zip((v.name for v in form.inputs), inputs, strict=True))
+            found = [torch.from_numpy(a).to(t) for a, t in zip(results, types, strict=True)]
+            tensors = iter(
+                [
+                    named[o.mutates].copy_(t) if o.mutates else t
+                    for o, t in zip(form.outputs, found, strict=True)
+                ]
+            )
             specs = exported.graph_signature.output_specs
             values = [s.arg.value if hasattr(s.arg, "value") else next(tensors) for s in specs]
             return tree.tree_unflatten(values, exported.call_spec.out_spec)

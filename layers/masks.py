@@ -15,7 +15,7 @@ import sympy
 
 from .archive import Archive
 from .checking import sizes_for
-from .form import Argument, Layer, Operation, Ref, Value
+from .form import Argument, Layer, Operation, Ref, Size, Value
 from .interpret import Evaluation
 from .simplify import read_by
 from .translation import is_float
@@ -23,6 +23,8 @@ from .translation import is_float
 SAMPLES = 6
 MOST_COLUMNS = 2048
 """Columns that a mask is evaluated for; one with larger numbers in it is applied as it is."""
+MOST_PLACES = 256
+"""Rows of a cache of fixed length of which each is tried as the new one's; of more, so many."""
 HIDDEN = -1e4
 """A number below which a score has no part."""
 
@@ -32,13 +34,37 @@ def with_masks(layer: Layer) -> Layer:
     done = []
     control = list(layer.control)
     for op in layer.operations:
-        mask = op.args.get("mask")
+        mask, at = op.args.get("mask"), _place(layer, op)
         if op.op == "attention" and mask is not None and mask.name not in layer.weights:
             part = read_by(layer.control, [mask.name])
-            if part:
+            if part and at:
+                op = _in_place(layer, op, read_by(layer.control, [mask.name, at.name]), at)
+            elif part:
                 op = _spread(layer, _classified(layer, op, part, control), control)
         done.append(op)
     return replace(layer, control=tuple(control), operations=tuple(done))
+
+
+def _place(layer: Layer, op: Operation) -> Ref | None:
+    """The index of the rows of a cache of fixed length that an attention's new keys take."""
+    keys = layer.maker(op.args.get("k"))
+    return keys.args["at"] if keys is not None and keys.op == "append" else None
+
+
+def _in_place(layer: Layer, op: Operation, part: tuple[Operation, ...], at: Ref) -> Operation:
+    """Attention over a cache of fixed length: of the columns up to its new row's, no mask."""
+    name, rows = op.args["mask"].name, layer.values[op.args["k"].name].shape[2]
+    if layer.values[name].shape[-1] != rows:
+        return op
+    samples = _samples(layer, part, name, rows)
+    for s in samples:
+        taken, place = _taken(np.atleast_2d(s.values[name])), s.values[at.name]
+        if taken is None or place.size != 1:
+            return op
+        if (taken != (np.arange(taken.shape[-1]) <= place)).any():
+            return op
+    args = {"mask": None, "lengths": at, "last": "next"}
+    return replace(op, args=dict(op.args) | args) if samples else op
 
 
 def _spread(layer: Layer, op: Operation, control: list[Operation]) -> Operation:
@@ -75,10 +101,10 @@ def _classified(
     keys = layer.makers.get(op.args["k"].name)
     if keys is None or keys.op != "append":  # only a cache is read as far as a count says
         return op
-    for last in (False, True):
-        counts = [_counts(p.reshape(len(p), -1), last) for p in parts]
+    for last in (None, "end"):
+        counts = [_counts(p.reshape(len(p), -1), bool(last)) for p in parts]
         if all(c is not None for c in counts):
-            most = [s[-1] - last for s in shapes]
+            most = [s[-1] - bool(last) for s in shapes]
             lengths = _lengths(
                 layer, op, part, list(zip(samples, counts, most, strict=True)), control
             )
@@ -139,11 +165,16 @@ def _as_vector(layer, op, name, more, batch, control) -> Ref:
     return Ref(v.name)
 
 
-def _samples(layer: Layer, part: tuple[Operation, ...], name: str) -> list[Evaluation]:
-    """Evaluations of a mask on integer inputs that are drawn, and on each number that they may be
-    compared with; none where it is too large, or some indices are out of its tables.
+def _samples(
+    layer: Layer, part: tuple[Operation, ...], name: str, places: Size = 0
+) -> list[Evaluation]:
+    """Evaluations of a mask on integer inputs that are drawn, on each number that they may be
+    compared with, and on ``places`` numbers; none where it is too large, or some indices are out of
+    its tables.
     """
     numbers = [n for op in part for a in op.args.values() for n in _integers(a)]
+    if places:
+        numbers = [n for n in numbers if n != places]  # its own end is tried below
     beyond = 2 * max((abs(n) for n in numbers), default=1) + 5
     if beyond > MOST_COLUMNS:
         return []
@@ -152,7 +183,8 @@ def _samples(layer: Layer, part: tuple[Operation, ...], name: str) -> list[Evalu
     needed = {n for op in part for n in op.reads()}
     weights = {n: archive.array(layer.weights[n]) for n in needed if n in layer.weights}
     integers = [v for v in layer.inputs if not is_float(v.dtype)]
-    near = sorted({n + d for n in numbers for d in (-1, 0, 1)}) if integers else []
+    several = range(0, places, places // MOST_PLACES + 1) if isinstance(places, int) else ()
+    near = sorted({n + d for n in [*numbers, *several] for d in (-1, 0, 1)}) if integers else []
     found: list[Evaluation] = []
     for i, number in enumerate([None] * SAMPLES + near):
         run = Evaluation(weights, sizes_for(layer, beyond + i % SAMPLES))

@@ -97,8 +97,10 @@ def linear(out: Result, x, weight, bias):
 
 
 def attention(out: Result, q, k, v, *, mask, causal, scale, lengths, last, sink, **_):
-    """softmax(q k^T scale + mask) v, with heads of k and v for groups of those of q; ``sink``: a
-    score of each head's own, whose column no value has.
+    """softmax(q k^T scale + mask) v, with heads of k and v for groups of those of q.
+
+    ``lengths``: columns below them take part, and besides one of the ``last``: that at the ``end``,
+    or the ``next`` one. ``sink``: a score of each head's own, whose column no value has.
     """
     groups = q.shape[1] // k.shape[1]
     q, k, v = _wide(q), *(np.repeat(_wide(x), groups, axis=1) for x in (k, v))
@@ -111,8 +113,9 @@ def attention(out: Result, q, k, v, *, mask, causal, scale, lengths, last, sink,
         scores = np.where(np.tri(rows, columns, dtype=bool), scores, -np.inf)
     if lengths is not None:
         column = np.arange(columns)
-        part = column < np.reshape(lengths, (-1, 1, 1, 1))
-        scores = np.where(part | (last & (column == columns - 1)), scores, -np.inf)
+        lengths = np.reshape(lengths, (-1, 1, 1, 1))
+        own = column == {None: columns, "end": columns - 1, "next": lengths}[last]
+        scores = np.where((column < lengths) | own, scores, -np.inf)
     if sink is not None:
         own = np.broadcast_to(_wide(sink)[:, None, None], (*scores.shape[:-1], 1))
         scores = np.concatenate([scores, own], -1)
@@ -167,6 +170,13 @@ def index_rows(out: Result, x, dim, index, value, add):
     return index_put(out, x, (*(None,) * dim, index), value, add)
 
 
+def append(out: Result, cache, rows, dim, at):
+    """Rows behind those of a cache, or in their place at indices ``at``."""
+    if at is None:
+        return np.concatenate([cache, rows], dim)
+    return index_rows(out, cache, dim, at, rows, add=False)
+
+
 def scatter(out: Result, x, dim, index, value, add):
     """Elements at ``index`` along ``dim`` become ``value``, or have it added."""
     places = list(np.indices(index.shape, sparse=True))
@@ -198,7 +208,7 @@ VIEWS: dict[str, Meaning] = {
     "slice": lambda out, x, dim, start, end, step: x[_cut(x, dim, start, end, step)],
     "expand": lambda out, x: np.broadcast_to(x, out.shape),
     "cat": lambda out, tensors, dim: np.concatenate(tensors, dim),
-    "append": lambda out, cache, rows, dim: np.concatenate([cache, rows], dim),
+    "append": append,
 }
 ELEMENTS: dict[str, Meaning] = {
     "add": _elementwise(np.add),

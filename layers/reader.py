@@ -142,7 +142,7 @@ def _inputs(
 def _outputs(
     specs: list[dict[str, Any]], t: Translation, inputs: list[Value], archive: Archive
 ) -> tuple[Output, ...]:
-    """Results in order, and inputs that the layer writes in place."""
+    """Results in order, and behind them the new content of inputs that are written in place."""
     found: list[Output] = []
     changed: dict[str, str] = {}
     for spec in specs:
@@ -157,7 +157,9 @@ def _outputs(
     for v in inputs:
         name = changed.get(v.name, t.current(v.name))
         if name != v.name:
-            found.append(Output(name, v.name))
+            if Output(name) not in found:
+                found.append(Output(name))
+            found = [replace(o, mutates=v.name) if o.name == name else o for o in found]
     if not found:
         raise archive.error("has no result")
     return tuple(found)

@@ -202,7 +202,7 @@ def drawn(layer: Layer, seed: int, sizes: Mapping[str, int]) -> dict[str, np.nda
             found[v.name] = rng.standard_normal(shape).astype(np.float32)
         elif v.dtype == "bool":
             found[v.name] = np.ones(shape, bool)
-        elif len(shape) == 1:
+        elif len(shape) < 2:
             found[v.name] = rng.integers(1, max([2, *sizes.values()]), shape)
         else:
             found[v.name] = np.broadcast_to(np.arange(shape[-1]), shape)
@@ -304,7 +304,8 @@ class Tensors:
     def _input(self, name: str, shape: tuple[int, ...], value: Callable) -> TensorRef:
         if name not in self._declared:
             plain = re.sub(r"\W", "_", name.removesuffix(".weight"))
-            while plain in self.inputs:
+            others = {v.name for v in self.layer.form.inputs} - {name}
+            while plain in others | self.inputs.keys():
                 plain += "_"
             plane = (int(np.prod(shape[:-1], dtype=int)), shape[-1]) if shape else (1, 1)
             self._declared[name] = self.graph.input(plain, plane, self.dtype)
@@ -395,12 +396,19 @@ class Tensors:
         self.sources[name] = value
         return Source(graph=self.graph, shape=shape, scalar=32, name=name).stream
 
-    def cache(self, name: str, result: int, tile: int) -> Cache:
+    def cache(self, name: str, result: int, tile: int, at: str = "") -> Cache:
         """A cache [batch, heads, rows, columns] with room for a new row of each head, which stands
-        as a result when the run has ended.
+        as a result when the run has ended. ``at``: the value that is the new row's number, where it
+        takes another's place.
         """
         *outer, rows, columns = self.shape(name)
-        count, room = int(np.prod(outer)), rows // tile + 1
+        count, room = int(np.prod(outer)), (rows - bool(at)) // tile + 1
+
+        def placed(values: Values) -> np.ndarray:
+            row = np.asarray(values[at]) if at else np.array(rows)
+            if at and not 0 <= row.item() < rows:
+                raise ProgramError(f"{at!r} is {row.item()}", rule=f"{name!r} has {rows} rows")
+            return np.arange(count) * room * tile + row
 
         def padded(a: np.ndarray) -> np.ndarray:
             flat = np.asarray(a).reshape(count, -1, columns)
@@ -411,9 +419,7 @@ class Tensors:
         tensor = self.graph.inout(name, (count * room * tile, columns), self.dtype)
         self.inputs[name] = lambda values: padded(values[name])
         self.results[name] = lambda outs: padded(outs[f"out{result}"])
-        place = self._numbers(
-            f"{name}_place", (count,), lambda _: np.arange(count) * room * tile + rows
-        )
+        place = self._numbers(f"{name}_place", (count,), placed)
         return Cache(tensor, tile, room, place)
 
     def lengths(self, name: str | None, cache: str, tile: int) -> Lengths:
@@ -422,7 +428,7 @@ class Tensors:
 
         def used(values: Values) -> np.ndarray:
             said = np.full(batch, rows) if name is None else np.clip(values[name], 0, rows)
-            return np.repeat(said, heads)
+            return np.repeat(np.broadcast_to(said, batch), heads)
 
         stem = f"{name or cache}_of_{cache}"
         recipes: dict[str, Callable] = {

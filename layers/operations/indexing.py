@@ -74,10 +74,11 @@ def embedding(n: Call) -> Ref:
 def index_put(n: Call) -> Ref:
     indices, add = n["indices"], bool(n.get("accumulate", False))
     args = {"value": n["values"], "add": add}
-    if len(indices) == 1 and add and len(n.shape(indices[0])) == 1:
-        return n.emit(
-            "index_rows", n.out.shape, n.out.dtype, x=n.x, dim=0, index=indices[0], **args
-        )
+    *before, index = indices
+    rows = not any(before) and index is not None and len(n.shape(index)) == 1
+    if rows and (add or before) and n.dtype(index) != "bool":
+        args |= {"dim": len(before), "index": index}
+        return n.emit("index_rows", n.out.shape, n.out.dtype, x=n.x, **args)
     args |= {"indices": indices}
     return n.emit("index_put", n.out.shape, n.out.dtype, x=n.x, **args)
 

@@ -131,7 +131,7 @@ def attention(n: Call) -> Ref:
         scale=scale,
         groups=groups,
         lengths=None,
-        last=False,
+        last=None,
         sink=None,
     )
     return n.reshape(done, n.out.shape)

@@ -375,6 +375,47 @@ def test_experts_are_chosen_by_groups_and_corrected_scores(tmp_path, monkeypatch
     assert run(npz="net.npz", program="net.py") == 0
 
 
+@pytest.mark.parametrize("relation", ["le", "lt"])
+def test_a_cache_of_fixed_length_is_written_in_place(tmp_path, monkeypatch, capsys, relation):
+    """Two heads over caches of five rows, at the first, a middle and the last; no further one."""
+    monkeypatch.chdir(tmp_path)
+    a, rng, (b, h, c, d) = Archive(), np.random.default_rng(5), (2, 2, 5, 4)
+    x, at = a.input("x", b, 1, h * d), a.input("at", 1, dtype="int64")
+    new = a.node("neg.default", b, 1, h * d, self=x)
+    new = a.node("view.default", b, 1, h, d, self=new, size=[b, 1, h, d])
+    new = a.node("transpose.int", b, h, 1, d, self=new, dim0=1, dim1=2)
+    caches = [a.input(n, b, h, c, d) for n in "kv"]
+    args = {"dim": 2, "index": at, "source": new}
+    k, v = (a.node("index_copy_.default", b, h, c, d, self=x, **args) for x in caches)
+    mask = a.node("arange.default", c, dtype="int64", end=c)
+    mask = a.node(f"{relation}.Tensor", c, dtype="bool", self=mask, other=at)
+    mask = a.node("view.default", 1, 1, 1, c, dtype="bool", self=mask, size=[1, 1, 1, c])
+    name = "scaled_dot_product_attention.default"
+    y = a.node(name, b, h, 1, d, query=new, key=k, value=v, attn_mask=mask, scale=0.5)
+    y = a.node("transpose.int", b, 1, h, d, self=y, dim0=1, dim1=2)
+    a.output(a.node("flatten.using_ints", b, 1, h * d, self=y, start_dim=2))
+    a.write("net.pt2")
+    if relation == "lt":  # the new row is not seen
+        assert main(["import", "net.pt2", "--out", "decoder"]) == 1
+        assert "attention has a mask over a cache that is no length" in capsys.readouterr().err
+        return
+    assert main(["import", "net.pt2", "--out", "decoder"]) == 0
+    schedule("kv_tile", 2)
+    x = rng.standard_normal((b, 1, h * d), "f4")
+    k, v = old = rng.standard_normal((2, b, h, c, d), "f4")
+    for place in (0, 2, 4):
+        both = old.copy()
+        both[..., place, :] = new = -x.reshape(b, h, d)
+        seen = both[..., : place + 1, :].astype(float)
+        powers = np.exp(np.einsum("bhd,bhcd->bhc", new, seen[0]) * 0.5)
+        y = np.einsum("bhc,bhcd->bhd", powers / powers.sum(-1, keepdims=True), seen[1])
+        arrays = {"x": x, "k": k, "v": v, "out0": y.reshape(x.shape), "out1": both[0]}
+        np.savez("net.npz", at=np.array([place]), out2=both[1], **arrays)
+        assert run(npz="net.npz") == 0
+    np.savez("net.npz", at=np.array([5]), out2=both[1], **arrays)
+    assert "'at' is 5 (rule: 'k' has 5 rows" in refused(capsys, npz="net.npz")
+
+
 def test_an_input_has_the_name_of_a_weight_and_an_index_is_beyond_its_table(
     tmp_path, monkeypatch, capsys
 ):
