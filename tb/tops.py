@@ -7,7 +7,6 @@ from __future__ import annotations
 import contextlib
 import functools
 import inspect
-import itertools
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -112,7 +111,7 @@ class UnitTop:
         """
         bench = Bench(dut)
         found = 0
-        for kind, draw in itertools.product(self.kinds, range(DAMAGES)):
+        for draw, kind in enumerate(self.kinds * DAMAGES):
             units = self.units(kind)
             point = self.point("random", "random", draw)
             rng = np.random.default_rng([cocotb.RANDOM_SEED % 2**32, draw])
