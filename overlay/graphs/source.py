@@ -36,9 +36,9 @@ def graph_from(spec: str) -> DataflowGraph:
         raise ProgramError("is a matrix, not a graph", f"graph {spec}", remedy=f"use lu:{spec}")
     if path.suffix.lower() in NETLISTS:
         raise ProgramError(
-            "is a netlist, which is not read",
+            "is a netlist, not a graph",
             f"graph {spec}",
-            remedy="have the simulator write its matrix (.mtx), and use lu:FILE; or device:NAME",
+            remedy=f"use penstock overlay spice {spec}, or lu:FILE.mtx of its matrix",
         )
     if not path.is_file():
         if path.suffix == ".dfg":

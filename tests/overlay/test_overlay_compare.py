@@ -90,7 +90,7 @@ BAD = {
     "lu:a.mtx": (MTX + "2 2 4\n1 1 1\n1 2 1\n2 1 1\n2 2 1\n", r"matrix a\.mtx: is singular"),
     "column:a.mtx:1": (MTX + "2 2 4\n1 1 1\n1 2 1\n2 1 1\n2 2 1\n", "is singular: no pivot"),
     "a.mtx": (MTX + "1 1 1\n1 1 1\n", "a matrix, not a graph; use lu:a.mtx"),
-    "a.cir": ("R1 1 0 5\n", "is a netlist, which is not read"),
+    "a.cir": ("R1 1 0 5\n", "is a netlist, not a graph; use penstock overlay spice a.cir"),
     "a.dfg": ("x = input 1.0\na = add x z\noutput y = a\n", r"a\.dfg:2: .*z"),
     "b.dfg --memory op=2": (HALF, "memory op of PE 0: needs 3 words, but has 2 .*larger mesh"),
     "b.dfg --memory context=2": (HALF, r"memory context of PE 0: needs \d words, but has 2"),

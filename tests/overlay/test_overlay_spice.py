@@ -91,7 +91,7 @@ this is not read
         ("R1 a 0 0", "r1 has no resistance; use a V source of 0"),
         ("R1 a 0 1\nR1 b 0 1", "mine.cir:3: element r1 is defined twice"),
         ("D1 a 0 dx", "there is no model dx"),
-        ("D1 a 0 q\n.model q npn", "model q is of type npn"),
+        ("D1 a 0 q\n.model q npn", "is of type npn (rule: the model of d1 is of type d)"),
         (".model d d(bv=5)", "cannot read 'bv=5'"),
         (".model n nmos(level=8)", "level 8 is not known; use level 1"),
         (".model d d(is=-1)", "is must be positive, not -1"),

@@ -188,9 +188,8 @@ def _element(
         raise ProgramError(f"there is no model {rest[0]}", where, remedy=nearest(rest[0], models))
     type_, values = models[rest[0]]
     if type_ not in TYPES[kind]:
-        raise ProgramError(
-            f"model {rest[0]} is of type {type_}", where, f"{name} is one of {TYPES[kind]}"
-        )
+        rule = f"the model of {name} is of type {' or '.join(TYPES[kind])}"
+        raise ProgramError(f"model {rest[0]} is of type {type_}", where, rule)
     size = _pairs(rest[1:], {"w": 1e-4, "l": 1e-4}, where) if kind == "m" else {}
     if min(size.values(), default=1.0) <= 0:
         raise ProgramError(f"{name} must have a positive width and length", where)
