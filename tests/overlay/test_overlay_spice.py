@@ -107,13 +107,20 @@ def test_what_cannot_be_read_is_refused_with_its_line(text, message, tmp_path):
     assert message in str(found.value)
 
 
+def test_an_element_in_the_first_line_is_refused(tmp_path):
+    (tmp_path / "mine.cir").write_text("R1 a 0 1k\nV1 a 0 1\n")
+    with pytest.raises(ProgramError, match=r"mine.cir:1: 'R1 a 0 1k' is an element .*its title"):
+        read_netlist(tmp_path / "mine.cir")
+
+
 @pytest.mark.parametrize(
     "text, message",
     [
         ("V1 a 0 1\nV2 a 0 2\nR1 a 0 1", "mine.cir:3: v2 closes a loop of voltage sources"),
-        ("V1 a 0 1\nR1 a 0 1\nR2 b c 1\nR3 b c 2", "circuit mine: is singular: no pivot in v("),
-        ("V1 a 0 1\nR1 b c 3\nR2 c d 7\nR3 d b 11", "circuit mine: is singular: no pivot in v("),
-        ("I1 0 a 1\nR1 b 0 1", "circuit mine: is structurally singular: v(a) has no row"),
+        ("R1 a 0 1\nR2 a 0 -1\nR3 b 0 1\nI1 b 0 1", "circuit mine: is singular: no pivot in v(a"),
+        ("V1 a 0 1\nR1 a 0 1\nR2 b c 1", "mine.cir: node b has no path to ground (rule: a current"),
+        ("I1 0 a 1\nR1 b 0 1", "mine.cir: node a has no path to ground"),
+        ("V1 a 0 1\nR1 d 0 1\nM1 d g 0 0 n\n.model n nmos", "node g has no path to ground"),
         ("I1 0 a 1m\nD1 0 a d\n.model d d", "does not converge in 100 iterations"),
     ],
 )

@@ -76,7 +76,8 @@ def read_netlist(file: str | Path) -> Circuit:
     ------
     PenstockError
         The file cannot be read, or has a line that is not one of R, I, V, D, Q, M, ``.model``,
-        ``.op`` and ``.end``, a parameter or a model that is unknown, or a name that comes twice.
+        ``.op`` and ``.end``, a parameter or a model that is unknown, a name that comes twice, an
+        element where the title belongs, or a node from which no current can reach ground.
     """
     title, *lines = _joined(read_text(file), str(file)) or [("", "")]
     models: dict[str, tuple[str, dict[str, float]]] = {}
@@ -101,7 +102,34 @@ def read_netlist(file: str | Path) -> Circuit:
     circuit = Circuit(title[0], tuple(elements.values()))
     if not circuit.nodes or not any("0" in e.nodes for e in circuit.elements):
         raise ProgramError("has no node beside node 0", str(file), "node 0 is ground, and used")
+    if _is_element(title[0].lower().split(), title[1], models):
+        rule = "the first line of a netlist is its title"
+        raise ProgramError(f"{title[0][:60]!r} is an element", title[1], rule)
+    _check_paths(circuit, str(file))
     return circuit
+
+
+def _is_element(words: list[str], where: str, models: dict) -> bool:
+    if not words or words[0][0] not in KINDS:
+        return False
+    try:
+        _element(words, where, models)
+    except ProgramError:
+        return False
+    return True
+
+
+def _check_paths(circuit: Circuit, file: str) -> None:
+    """Every node must reach ground through elements that conduct: no current source, no gate."""
+    paths = [{*e.nodes} for e in circuit.elements if e.kind not in ("i", "nmos", "pmos")]
+    paths += [{*e.nodes[:1], *e.nodes[2:]} for e in circuit.elements if e.kind in TYPES["m"]]
+    reached = {"0"}
+    while new := set().union(*(nodes for nodes in paths if nodes & reached)) - reached:
+        reached |= new
+    lost = next((node for node in circuit.nodes if node not in reached), None)
+    if lost is not None:
+        rule = "a current source and a gate conduct nothing: add a resistor"
+        raise ProgramError(f"node {lost} has no path to ground", file, rule)
 
 
 def _joined(text: str, file: str) -> list[tuple[str, str]]:
