@@ -48,6 +48,12 @@ def add_arguments(c: argparse.ArgumentParser) -> None:
         metavar="DIR",
         help="write the Verilog of the fabric; of several graphs, into a folder each",
     )
+    c.add_argument(
+        "--tensors",
+        metavar="FILE.py[:NAME]",
+        help="for a build_graph(dims, tensors): the file whose precompute_tensors(NAME, dims) "
+        "makes them (NAME: the script's, without .py)",
+    )
     add_set(c, "a size of a file that only defines build_graph(dims)")
     add_quiet(c)
     c.set_defaults(handler=command)
@@ -68,6 +74,7 @@ def command(args) -> int:
             settings=one_value(args.machine, "--machine"),
             onchip_bw=args.onchip_bw,
             dims=one_value(args.params),
+            tensors=args.tensors,
         )
     except step.ScriptError as e:
         print(f"penstock: {args.script} raises\n{e.text}", end="", file=sys.stderr)

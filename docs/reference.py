@@ -27,7 +27,7 @@ from penstock.machine.kinds import KINDS, REQUIRED, In, Kind, Out, Param
 from penstock.machine.kinds.formula import formula
 from penstock.samples import SAMPLES
 from penstock.step.functions import ACCUM, INIT, MAP, MAP_ACCUM
-from penstock.step.ops import REFUSED, ROWS, UTILITIES
+from penstock.step.ops import ROWS, UTILITIES
 
 Makers = dict[str, Callable[[], str]]
 
@@ -291,19 +291,15 @@ def step_scripts() -> Makers:
 
 
 def _public_names() -> str:
-    """Operators and functions, and whether both timings have them."""
+    """Operators and functions, which both timings have."""
     modules: dict[str, list[str]] = {"step_py.ops": [], "step_py.utility_ops": []}
     for name in ROWS:
         modules["step_py.utility_ops" if name in UTILITIES else "step_py.ops"].append(name)
     for module, rules in (("map_fn", MAP), ("map_accum_fn", MAP_ACCUM), ("accum_fn", ACCUM)):
         modules[f"step_py.functions.{module}"] = list(rules)
     modules["step_py.functions.init_fn"] = list(INIT)
-    head = ["| module | on stepsim and machine | refused, and the reason |", "|---|---|---|"]
-    rows = [
-        f"| `{module}` | {', '.join(f'`{n}`' for n in names if n not in REFUSED)} | "
-        f"{'; '.join(f'`{n}`: {REFUSED[n]}' for n in names if n in REFUSED)} |"
-        for module, names in modules.items()
-    ]
+    head = ["| module | on stepsim and machine |", "|---|---|"]
+    rows = [f"| `{m}` | {', '.join(f'`{n}`' for n in names)} |" for m, names in modules.items()]
     return "\n".join([*head, *rows])
 
 

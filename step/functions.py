@@ -5,6 +5,7 @@ result and the function of the front end that it stands for.
 from __future__ import annotations
 
 from collections.abc import Callable
+from inspect import signature
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -24,6 +25,13 @@ class MapFn:
 
     def apply(self, input_tp: tuple) -> Any:
         """Type of the result."""
+        try:
+            signature(self.typed).bind(*input_tp)
+        except TypeError:
+            raise ProgramError(
+                f"{self} does not take {len(input_tp)} operands",
+                remedy="put it in a UnaryMap if it takes one, in a BinaryMap if two",
+            ) from None
         return self.typed(*input_tp)
 
     def function(self, *operands: Any) -> Any:

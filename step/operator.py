@@ -12,6 +12,7 @@ from ..frontend.user_line import user_line, user_variable
 from ..machine.errors import ProgramError
 from .calls import Parameters
 from .datatype import Stream
+from .functions import AccumFn, MapFn
 
 STREAMS = ("waddr", "wdata", "raddr", "input", "inputs", "in1", "in2", "idx", "seq_len", "mask")
 STREAMS += ("ref", "control")
@@ -26,7 +27,14 @@ def get_stream(input: Any) -> Stream:
     if isinstance(input, StepOps):
         return input.stream
     if isinstance(input, tuple) and len(input) == 2 and isinstance(input[0], StepOps):
-        return input[0].stream_idx(input[1])
+        made, port = input[0].stream_list, input[1]
+        if port not in range(len(made)):
+            raise ProgramError(
+                f"reads output {port!r} of {input[0]} ({input[0].line})",
+                f"it has outputs 0 to {len(made) - 1}",
+                remedy="name one of them, or give it more consumers",
+            )
+        return made[port]
     raise TypeError(f"{input!r} is no operator and no (operator, output)")
 
 
@@ -76,6 +84,11 @@ class StepOps:
                     f"loads tiles of a tensor {shape}",
                     remedy="give it two dimensions, for example with unsqueeze(0)",
                 )
+            if shape[-2] % self.tile_row or shape[-1] % self.tile_col:
+                raise ProgramError(
+                    f"has tiles of {self.tile_row} x {self.tile_col} of a tensor {shape}",
+                    remedy="choose a tile that divides it, or pad the tensor",
+                )
             rows, cols = shape[-2] // self.tile_row, shape[-1] // self.tile_col
             self.tensor_shape_tiled = (*shape[:-2], rows, cols)
         if hasattr(self, "tile_row"):
@@ -91,6 +104,15 @@ class StepOps:
                 )
             self.tensor_shape_tiled = tuple(of.shape[1:])
             self.tile_row, self.tile_col = of.stream_dtype.shape
+        if not isinstance(fn := vars(self).get("fn", MapFn()), MapFn | AccumFn) or (
+            (type(self).__name__ == "Accum") != isinstance(fn, AccumFn) and "fn" in vars(self)
+        ):
+            raise ProgramError(
+                f"fn is {fn}",
+                remedy="give it a function such as accum_fn.Add()"
+                if type(self).__name__ == "Accum"
+                else "give it a function such as map_fn.Exp() or map_accum_fn.Matmul()",
+            )
         if "switch_cycles" in vars(self) and self.switch_cycles is None:
             n = vars(self).get("num_consumers", len(self.sources()))
             self.switch_cycles = [1] * n

@@ -11,7 +11,7 @@ from typing import Any
 from .. import frontend as p
 from . import costs, outputs
 from .calls import Parameters
-from .datatype import DynDim, Float32, MultiHot, Tile, tile
+from .datatype import Float32, MultiHot, Tile
 from .functions import NUMBER
 from .operator import HIDDEN, Row, StepOps, get_stream
 from .outputs import stream_in
@@ -105,14 +105,14 @@ def _table() -> dict[str, Row]:
 
     load = row(
         "underlying, stride, out_shape_tiled, tile_row, tile_col, par_dispatch, mock_bf16=False, "
-        "save_npy=False, transposed=False",
+        "save_npy=False, transposed=False, start_tile_idx=0",
         outputs.loaded,
         lambda o, low: [low.load(o)],
         costs.tiles,
     )
     load_ref = row(
         "graph, ref, underlying, stride, out_shape_tiled, tile_row, tile_col, par_dispatch, "
-        "mock_bf16=False, transposed=False, trigger_rank=0",
+        "mock_bf16=False, transposed=False, trigger_rank=0, start_tile_idx=0",
         outputs.loaded,
         lambda o, low, ref: [low.load(o, ref)],
         costs.tiles,
@@ -303,13 +303,8 @@ def _table() -> dict[str, Row]:
         "PrinterContext": row("graph, input", lambda o: [], lambda o, low, x: p.Sink(x) and []),
         "FlatmapFilterRowStreamify": row(
             "graph, input, mask",
-            lambda o: [
-                (
-                    tile(stream_in(o).stream_dtype, 1, stream_in(o).stream_dtype.shape[1]),
-                    (*stream_in(o).shape[:-1], DynDim(f"{o}_dyn")),
-                )
-            ],
-            None,
+            outputs.masked,
+            lambda o, low, x, _: [p.FlatMap(x, fn=p.retile_streamify(along="rows", mask=True))],
         ),
     }
 
@@ -320,8 +315,3 @@ BY_NAME: dict[str, type[StepOps]] = {n: type(n, (StepOps,), {"row": r}) for n, r
 UTILITIES = ("SelectGen", "MetadataGen", "ExpertAddrGen", "CacheReadAddrGen", "FilterLastTile")
 UTILITIES += ("ConsumerContext", "PrinterContext")
 """Operators of the module ``step_py.utility_ops``; all others are of ``step_py.ops``."""
-REFUSED = {
-    "FlatmapFilterRowStreamify": "its mask is a padding stream, which the timing stepsim does not "
-    "have; RetileStreamify with filter_mask=True drops the same rows"
-}
-"""Operators without a form here, and the reason."""

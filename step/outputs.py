@@ -189,6 +189,8 @@ def reassembling(o):
 
 def gathered(o):
     of = get_stream(o._inputs[0])
+    for other in o._inputs[1:]:
+        agree(of, get_stream(other), False)
     return [(of.stream_dtype, (of.shape[0] * len(o._inputs), *of.shape[1:]))]
 
 
@@ -204,6 +206,19 @@ def retiled(o):
     o.num_chunks = size // o.chunk
     cut = (o.chunk, cols) if o.split_row else (rows, o.chunk)
     return [(tile(of.stream_dtype, *cut), (*of.shape[:-1], last))]
+
+
+def masked(o):
+    of, by = stream_in(o), get_stream(o.mask)
+    agree(of, by, True)
+    rows, cols = of.stream_dtype.shape
+    if tuple(by.stream_dtype.shape) != (rows, 1):
+        raise ProgramError(
+            f"masks tiles of {of.stream_dtype.shape} with tiles of {by.stream_dtype.shape}",
+            rule="a mask has a row for each of the tile's, and one column",
+            remedy="gather the padding stream with RetileRow, as the data",
+        )
+    return [(tile(of.stream_dtype, 1, cols), (*of.shape[:-1], DynDim(f"{o}_dyn")))]
 
 
 def selects(o):

@@ -18,6 +18,7 @@ from ..frontend.meaning.evaluator import evaluate64
 from ..frontend.user_line import user_line
 from ..machine.config import Config, load
 from ..machine.deadlock import DeadlockError
+from ..machine.dram import check_dram
 from ..machine.errors import PenstockError, ProgramError
 from ..machine.limits import CHANNEL_DEPTHS
 from ..machine.unitgraph import UnitGraph
@@ -126,6 +127,7 @@ class Session:
                 f"SimConfig at {user_line()}",
                 f"from {CHANNEL_DEPTHS.start} to {CHANNEL_DEPTHS.stop - 1}",
             )
+        check_dram(replace(base.stepsim.dram, **memory), f"HBMConfig at {user_line()}")
         return replace(
             base,
             machine=replace(base.machine, dram=replace(base.machine.dram, **memory)),

@@ -16,15 +16,18 @@ from ..frontend.graph import Stream, TensorRef
 from ..frontend.types import TileType, dim
 from ..frontend.user_line import made_for
 from ..machine.errors import ProgramError
-from .datatype import DynDim, Select
+from .datatype import DynDim, Select, Tile
 from .functions import MapFn
 from .operator import StepOps
-from .ops import BY_NAME, REFUSED
+from .ops import BY_NAME
 
 OPTIONAL = (("RandomOffChipStore", 0), ("ReshapePadStream", 1))
 """Outputs, by operator and number, that may stay without a reader."""
 LOOPED = ("FlatReassemble", "EagerMerge")
 """Operators that may wait for what they feed themselves."""
+MASKED = "FlatmapFilterRowStreamify"
+FOLLOWED = ("Accum", "Broadcast", "ConsumerContext", "Flatten", "Promote", "PromoteOuter")
+"""The operator that a padding stream masks, and those that it goes through."""
 
 
 def array(tensor: Any) -> np.ndarray:
@@ -46,6 +49,26 @@ def _agree(o: StepOps, stated: tuple, shape: tuple) -> None:
     known = [d if isinstance(d, int) else n for d, n in zip(stated, shape, strict=False)]
     if len(stated) != len(shape) or known != list(shape):
         raise o.error(f"{list(stated)} tiles, and {list(shape)} in the file")
+
+
+def _started(o: StepOps) -> tuple[tuple[int, int] | None, tuple[int, ...]]:
+    """Place in elements of a load's first tile, and its strides in the tiles from there on."""
+    width, stride = o.tensor_shape_tiled[-1], tuple(o.stride)
+    row, col = divmod(o.start_tile_idx, width)
+    if not o.start_tile_idx:
+        return None, stride
+    if (
+        col
+        and sum((n - 1) * (s % width) for n, s in zip(o.out_shape_tiled, stride, strict=False))
+        >= width - col
+    ):
+        raise o.error(
+            f"begins at tile {o.start_tile_idx}, in a row of {width}, and goes on in the next",
+            remedy="begin at a multiple of the tiles of a row, or stay in the row",
+        )
+    return (row * o.tile_row, col * o.tile_col), tuple(
+        s // width * (width - col) + s % width for s in stride
+    )
 
 
 def name_of(source: Any) -> tuple[StepOps, int]:
@@ -122,6 +145,8 @@ class Translation:
         self._streams: dict[tuple[StepOps, int], Stream] = {}
         self._loops: dict[tuple[StepOps, int], Any] = {}
         self._ones: set[Stream] = set()
+        self._masks: dict[tuple[StepOps, int], StepOps] = {}  # by their Reshape
+        self.script = script
         self._taken: Counter = Counter()
         check(script)
         todo = sorted(script.nodes, key=lambda o: o.instance_id)
@@ -154,8 +179,11 @@ class Translation:
             return False
         before = len(self.graph.nodes)
         if o.row.make is None:
-            reason = REFUSED.get(type(o).__name__, "it stands for a stream that is not there")
-            raise o.error("has no form on this machine", reason)
+            raise o.error("has no form here", "it stands for a stream that is not there")
+        if any(s in self._masks for s in sources):
+            self._masked(o, sources)
+            if type(o).__name__ != MASKED:
+                return True
         with made_for(o.line, o.variable):
             inputs = [self._input(o, self._streams[s]) for s in sources]
             try:
@@ -167,11 +195,50 @@ class Translation:
                 raise ProgramError(e.what, where or o.error("").where, e.rule, e.remedy) from None
         for node in self.graph.nodes[before:]:
             self.made[node.name] = o
+        if type(o).__name__ == "ReshapePadStream" and o.have_pad_stream:
+            self._masks[o, 1] = o
         return True
+
+    def _masked(self, o: StepOps, sources: list) -> None:
+        """Follow a padding stream: it says what rows of tiles say themselves, and so takes no
+        operators; where it goes to is checked.
+        """
+        by = next(self._masks[s] for s in sources if s in self._masks)
+        if type(o).__name__ in FOLLOWED:
+            for port in range(len(o.stream_list)):
+                self._masks[o, port] = by
+                self._streams[o, port] = self._streams[sources[0]]
+            return
+        if type(o).__name__ != MASKED or sources[0] in self._masks:
+            raise o.error(
+                f"reads where {by.variable} ({by.line}) pads",
+                f"a padding stream is the mask of {MASKED}, behind {', '.join(FOLLOWED)}",
+                "give the data to it instead",
+            )
+        data = nx.descendants(self.script, by) & nx.ancestors(self.script, sources[0][0])
+        data |= {sources[0][0]}
+        other = {"SetOffset", "RowWiseAppend"} & {str(getattr(d, "fn", "")) for d in data}
+        if by not in data | nx.ancestors(self.script, sources[0][0]) or other:
+            raise o.error(
+                f"is masked by the padding of {by.variable} ({by.line}), which its data "
+                + (f"leaves with {', '.join(other)}" if other else "does not come from"),
+                "a mask is the padding of the same Reshape",
+                "reshape both with one ReshapePadStream",
+            )
 
     def _stated(self, o: StepOps, port: int, stream: Stream) -> Stream:
         """A stream with the sizes that the script knows and the shape rules do not."""
-        known = [d if isinstance(d, int) else None for d in o.stream_idx(port).shape]
+        stated = o.stream_idx(port)
+        if isinstance(stated.stream_dtype, Tile) and isinstance(stream.element, TileType):
+            sizes = [stream.element.rows.value, stream.element.cols.value]
+            if any(
+                n not in (None, m) for n, m in zip(sizes, stated.stream_dtype.shape, strict=True)
+            ):
+                raise o.error(
+                    f"makes tiles of {tuple(sizes)}, and states {stated.stream_dtype.shape}",
+                    remedy="state the tiles that it makes",
+                )
+        known = [d if isinstance(d, int) else None for d in stated.shape]
         if stream not in self._ones and len(known) == len(stream.shape):
             want = [
                 have if n is None or have.value is not None else n
@@ -261,11 +328,13 @@ class Translation:
     def load(self, o: StepOps, ref: Stream | None = None) -> Any:
         if rank := getattr(o, "trigger_rank", 0):
             ref = p.Accum(ref, fn=p.all_read(), rank=rank).stream
+        start, stride = _started(o)
         loaded = p.LinearOffChipLoad(
             self.tensor(o),
             tile=(o.tile_row, o.tile_col),
             shape=tuple(o.out_shape_tiled),
-            stride=tuple(o.stride),
+            stride=stride,
+            origin=start,
             ref=ref,
         )
         return p.Map(loaded, fn=p.transpose()) if o.transposed else loaded

@@ -297,8 +297,6 @@ class LinearOffChipLoad(OffChip):
         return port
 
     def lower_stepsim(self, low):
-        if self.args.origin:
-            raise low.formless(self)
         return low.load(self, tile_type(self), self.args.shape)
 
     def evaluate(self, ev, *ref):

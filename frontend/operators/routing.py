@@ -92,6 +92,7 @@ class Routing(Operator):
                     i,
                     f"carries {s.element}, stream {first.name} carries {first.element}",
                     rule="streams that are merged carry one type",
+                    remedy="load or compute elements that agree",
                 )
 
     def merged(self, sizes: list[Dim], key: object) -> Dim:
@@ -205,6 +206,7 @@ class Partition(Routing):
                 f"has shape {show_shape(sel.shape)}, the units of stream {a.name} have "
                 f"{show_shape(a.shape[: len(a.shape) - b])}",
                 rule="one selector per unit",
+                remedy="give selectors of that shape, or partition another rank",
             )
         if self.args.in_turn and not isinstance(sel.node, Source):
             raise self.stream_error(

@@ -19,7 +19,7 @@ SCRIPTS = Path(__file__).with_name("scripts")
 HEAD = (
     "import numpy as np\nfrom common import *\nfrom step_py.datatype import *\n"
     "from step_py.functions import accum_fn, init_fn, map_accum_fn, map_fn\n"
-    "from step_py.ops import *\n"
+    "from step_py.ops import *\nfrom step_py.utility_ops import ConsumerContext\n"
 )
 """First lines of short scripts here; ``common`` lies beside them."""
 
@@ -69,10 +69,12 @@ def test_cycles_are_the_published_simulators(script, text, size, cycles):
 def test_another_memory_gives_other_cycles(script):
     text = COPY.format("32, 48").replace("run()", "run(per_channel_start_up_time=30)")
     assert script(text)[0].cycles == 163 + 7 * 16
+    with pytest.raises(PenstockError, match=r"HBMConfig at .*channels must be a power of two"):
+        script(COPY.format("32, 48").replace("run()", "run(channel_num=0)"))
 
 
 EVERY = ("buffers", "by_reference", "counts", "files", "functions", "linear", "selectors", "shapes")
-EVERY = (*EVERY, "softmax", "transposed")
+EVERY = (*EVERY, "masked", "softmax", "transposed")
 EVERY = (*EVERY, "attention 1", "attention 2", "experts dynamic", "experts regions")
 
 
@@ -106,7 +108,7 @@ run(depth={})
 """
     with pytest.raises(PenstockError, match="channels of depth 6 free it") as e:
         script(text.format(2))
-    assert "two (Broadcast) at script.py:7" in str(e.value)
+    assert "two (Broadcast) at script.py:8" in str(e.value)
     (found,) = script(text.format(6), settings={"channel_depth": 6})
     assert api.run(found.program, found.config)[0].values_ok
 
@@ -153,6 +155,28 @@ def build_graph({}):
     assert (found.line, found.cycles) == ("script.py", 163)
     with pytest.raises(PenstockError, match="build_graph takes dims, tensors"):
         script(kernel.format("dims, tensors"), dims={"M": 32})
+
+
+def test_a_kernel_takes_tensors_that_another_file_makes(script, tmp_path):
+    (tmp_path / "made.py").write_text(
+        "import numpy as np\ndef precompute_tensors(name, dims):\n"
+        "    return {'copy': {'x': np.ones((dims['M'], 48), np.float32)}}[name]\n"
+    )
+    kernel = """
+def build_graph(dims, tensors):
+    tiles = LinearOffChipLoad(tensors["x"], (3, 1), (dims["M"] // 16, 3), 16, 16, 4)
+    return graph, OffChipStore(graph, tiles, 4)
+"""
+    (found,) = script(kernel, dims={"M": 32}, tensors="made.py:copy")
+    assert found.cycles == 163
+    with pytest.raises(step.ScriptError, match=r"(?s)made\.py.*KeyError: 'script'"):
+        script(kernel, dims={"M": 32}, tensors="made.py")
+    with pytest.raises(PenstockError, match="no such file: none"):
+        script(kernel, dims={"M": 32}, tensors="none.py")
+    with pytest.raises(PenstockError, match="defines no precompute_tensors"):
+        script(kernel, dims={"M": 32}, tensors="script.py")
+    with pytest.raises(PenstockError, match="takes no tensors"):
+        script(COPY.format("32, 48"), tensors="made.py")
 
 
 def test_sizes_for_a_script_that_runs_by_itself_are_refused(script):
@@ -244,6 +268,58 @@ x = Accum(graph, load(values(32, 32), (16, 16)), rows, accum_fn.RetileRow(),
 w = load(values(16, 16), (16, 16), (2,), (0,))
 y = BinaryMap(graph, x, w, map_fn.Matmul(), False, 64)  # here""",
         "DynMatmul",
+    ),
+    "a branch that is not there": (
+        """
+two = Broadcast(graph, load(values(32, 32), (16, 16)), 2)
+OffChipStore(graph, (two, 2), 4)  # here""",
+        "give it more consumers",
+    ),
+    "parts of two numbers gathered": (
+        """
+a, b = (Flatten(graph, load(values(n, 16), (16, 16)), 0, 2) for n in (32, 48))
+StaticReassemble(graph, [a, b], 0)  # here""",
+        "reshape one of them",
+    ),
+    "tiles of another size than stated": (
+        """
+x = load(values(32, 32), (16, 16))
+y = Accum(graph, x, Tile(Float32(), (16, 16)), accum_fn.RetileRow(),  # here
+          init_fn.Empty((0, 16), Float32()), 1, False, 64)
+store(y)
+run()""",
+        "state the tiles that it makes",
+    ),
+    "a tile that does not divide its tensor": (
+        "LinearOffChipLoad(values(32, 32), (1, 1), (2, 1), 16, 24, 4)  # here",
+        "pad the tensor",
+    ),
+    "a function that reduces in a map": (
+        "UnaryMap(graph, load(values(32, 32), (16, 16)), accum_fn.Add(), False, 64)  # here",
+        "map_fn.Exp",
+    ),
+    "a function of two in a map of one": (
+        "UnaryMap(graph, load(values(32, 32), (16, 16)), map_fn.Add(), False, 64)  # here",
+        "in a BinaryMap if two",
+    ),
+    "a mask that is another's padding": (
+        """
+a, b = (ReshapePadStream(graph, Flatten(graph, load(values(4, 16), (1, 16)), 0, 1), 3, 0, False,
+                         init_fn.Zero((1, 16), Float32())) for _ in range(2))
+ConsumerContext(graph, FlatmapFilterRowStreamify(graph, (a, 0), (b, 1)))  # here
+ConsumerContext(graph, (b, 0))
+ConsumerContext(graph, (a, 1))
+run()""",
+        "reshape both with one ReshapePadStream",
+    ),
+    "a padding stream read as data": (
+        """
+a = ReshapePadStream(graph, Flatten(graph, load(values(4, 16), (1, 16)), 0, 1), 3, 0, False,
+                     init_fn.Zero((1, 16), Float32()))
+store((a, 0))
+ConsumerContext(graph, UnaryMap(graph, (a, 1), map_fn.Exp(), False, 1))  # here
+run()""",
+        "give the data to it instead",
     ),
     "shapes that differ": (
         """
