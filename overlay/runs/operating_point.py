@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from ...machine.errors import RunError
-from ...scheduler.token import Mapped, map_graph
+from ...scheduler.token import MEAN, Mapped, map_graph
 from .. import model
 from ..core.config import Overlay
 from ..core.dataflow import DataflowGraph
@@ -88,7 +88,7 @@ def operating_point(
         The circuit does not converge, or values or cycles differ.
     """
     states = iterations(graph)
-    m = map_graph(graph, overlay, seed)
+    m = map_graph(graph, overlay, seed, MEAN)
     names = [m.graph.name[int(i)] for i in m.graph.inputs]
     images: list[Image] = []
     runs: list[model.Run] = []

@@ -5,12 +5,13 @@
 from .bounds import Bounds
 from .check import check
 from .floors import Floor, floor
-from .mapping import METHODS, Mapped, map_graph, methods_of, source_bits
+from .mapping import MEAN, METHODS, Mapped, map_graph, methods_of, source_bits
 from .partition import OBJECTIVES, place
 from .schedule import Schedule
 from .search import Effort
 
 __all__ = [
+    "MEAN",
     "METHODS",
     "OBJECTIVES",
     "Bounds",

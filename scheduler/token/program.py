@@ -7,12 +7,10 @@ one segment for each of their outcomes. What waits for no region fills what a se
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
-import scipy.sparse as sp
-from scipy.sparse.csgraph import connected_components
 
 from ...machine.errors import ConfigError
 from ...overlay.core.config import DECISION, DECISIONS
@@ -73,6 +71,10 @@ class Program:
     segments: list[list[Segment]]
     at: np.ndarray
     pe: np.ndarray
+
+    def cycles(self, over: Callable[[list[int]], float]) -> float:
+        """Cycles of a run, those of each stage over its outcomes: ``max`` or :func:`numpy.mean`."""
+        return sum(over([one.length for one in stage]) for stage in self.segments)
 
 
 @dataclass
@@ -221,8 +223,7 @@ class Groups:
     conditions
         By stage but the first: those that are decided before it.
     of
-        int [nodes]: of a node of a region, and of a merge, the stage that its region is part of;
-        else -1. Regions of one condition may be parts of several stages.
+        int [nodes]: of a node of a region, and of a merge, the stage of its region; else -1.
     level
         int [nodes]: the stage in which each node can be computed at the earliest.
     """
@@ -234,73 +235,49 @@ class Groups:
 
 def groups(graph: DataflowGraph) -> Groups:
     """The largest regions come first among those that can be decided at one time; ConfigError where
-    a part of a region waits for another region that waits for it.
+    regions wait for one another.
     """
     outermost = graph.regions.outermost
-    unit = _units(graph)
+    region = np.where(graph.op == Op.MERGE, outermost[graph.a], outermost)
     switches = np.flatnonzero((graph.op == Op.THEN) | (graph.op == Op.ELSE))
-    condition = dict(zip(unit[switches].tolist(), outermost[switches].tolist(), strict=True))
-    entries: dict[int, list[int]] = {u: [] for u in condition}
-    for n in switches.tolist():
-        entries[int(unit[n])].append(int(graph.b[n]))
-    weight = np.bincount(outermost[outermost >= 0], minlength=len(graph))
+    conditions, sizes = np.unique(outermost[outermost >= 0], return_counts=True)
+    largest = conditions[np.argsort(-sizes, kind="stable")].tolist()
+    entries = {c: graph.b[switches[outermost[switches] == c]] for c in largest}
     stage: dict[int, int] = {}
     found: list[list[int]] = []
-    never = len(condition) + 1
+    never = len(largest) + 1
     while True:
-        level = _stages(graph, unit, stage, never)
-        left = [u for u in condition if u not in stage]
+        level = _stages(graph, region, stage, never)
+        left = [c for c in largest if c not in stage]
         if not left:
-            of = np.array([stage.get(u, -1) for u in unit.tolist()])
+            of = np.array([stage.get(c, -1) for c in region.tolist()])
             return Groups(found, of, level)
         j = len(found) + 1
         group: list[int] = []
-        for u in sorted(left, key=lambda u: -weight[condition[u]]):
-            c = condition[u]
-            if level[c] >= j or (c not in group and len(group) == DECISIONS):
+        for c in left:
+            if level[c] >= j or len(group) == DECISIONS:
                 continue
-            if (_stages(graph, unit, stage | {u: j}, never)[entries[u]] <= j).all():
-                stage[u] = j
-                group = group if c in group else [*group, c]
+            if (_stages(graph, region, stage | {c: j}, never)[entries[c]] <= j).all():
+                stage[c] = j
+                group.append(c)
         if not group:
             raise ConfigError(
-                f"regions of conditions {sorted({graph.label(condition[u]) for u in left})} wait "
-                "for one another",
+                f"regions of conditions {sorted(map(graph.label, left))} wait for one another",
                 f"dataflow graph {graph.title}",
             )
         found.append(group)
 
 
-def _units(graph: DataflowGraph) -> np.ndarray:
-    """A number for the parts of regions that depend on one another but through other regions; of
-    nodes outside -1, of a merge that of its sides.
-    """
-    outermost = graph.regions.outermost
-    n = len(graph)
-    inside = outermost >= 0
-    pairs = [np.zeros((2, 0), np.int64)]
-    for of in (graph.a, graph.b):
-        within = np.flatnonzero(inside & (of >= 0))
-        within = within[outermost[of[within]] == outermost[within]]
-        pairs.append(np.stack([within, of[within]]))
-    merges = np.flatnonzero(graph.op == Op.MERGE)
-    pairs += [np.stack([merges, of[merges]]) for of in (graph.a, graph.b)]
-    rows, cols = np.concatenate(pairs, axis=1)
-    links = sp.coo_array((np.ones(len(rows)), (rows, cols)), shape=(n, n))
-    _, unit = connected_components(links, directed=False)
-    return np.where(inside | (graph.op == Op.MERGE), unit, -1)
-
-
 def _stages(
-    graph: DataflowGraph, unit: np.ndarray, stage: Mapping[int, int], never: int
+    graph: DataflowGraph, region: np.ndarray, stage: Mapping[int, int], never: int
 ) -> np.ndarray:
-    """The earliest stage of each node, where some parts of regions have one."""
+    """The earliest stage of each node, where some regions have one."""
     level: list[int] = [0] * (len(graph) + 1)
-    columns = (of.tolist() for of in (graph.op, graph.a, graph.b, unit))
-    for n, (op, a, b, u) in enumerate(zip(*columns, strict=True)):
+    columns = (of.tolist() for of in (graph.op, graph.a, graph.b, region))
+    for n, (op, a, b, c) in enumerate(zip(*columns, strict=True)):
         level[n] = max(level[a], level[b])
         if op >= Op.THEN:
-            level[n] = max(level[n], stage.get(u, never))
+            level[n] = max(level[n], stage.get(c, never))
     return np.array(level[:-1])
 
 
