@@ -1,5 +1,5 @@
-"""Routers and switches alone, under stalls: each output in its cycle, as the contract has it
-(docs/overlay.md sections 4, 5 and 7; the kind ``hop``).
+"""Routers, switches and the sequencer alone, under stalls: each output in its cycle, as the
+contract has it (docs/overlay.md sections 4, 5, 7 and 7.1; the kind ``hop``).
 """
 
 from collections import deque
@@ -7,7 +7,17 @@ from collections import deque
 import numpy as np
 import cocotb
 import pytest
-from penstock.overlay.core.config import PORTS, SWITCH, SWITCH_CODES, Layout
+from penstock.overlay.core.config import (
+    DECISION,
+    DECISIONS,
+    PORTS,
+    SWITCH,
+    SWITCH_CODES,
+    Layout,
+    Overlay,
+    Sizes,
+    memories,
+)
 from penstock.tb.tops import ComponentTop, simulate, small
 from penstock.testing.agents import Bench
 from penstock.testing.patterns import PAIRS, releases
@@ -19,6 +29,11 @@ BEATS = 60
 CYCLES = 1200
 CONTEXTS = 16
 REACH = ((0, 1, 2), (0, 2), (2, 1, 0))
+OUTCOMES = 1 << DECISIONS
+HYBRID = {
+    "overlay": Overlay(rows=2, cols=2, pe="hybrid"),
+    "sizes": Sizes(1, 1, 1, 1, contexts=64, segments=8 * OUTCOMES),
+}
 
 
 def components():
@@ -30,6 +45,7 @@ def components():
     from penstock.hw.noc.token import struct
     from penstock.hw.noc.xy_router import XYRouter
     from penstock.hw.units.hop import Hop
+    from penstock.hw.units.token.sequencer import Sequencer
     from penstock.machine.beat import Scalar
     from penstock.machine.kinds import copies
 
@@ -40,6 +56,7 @@ def components():
         "xy3": XYRouter(token=token, fifo_depth=3),
         "hoplite": HopliteRouter(token=token),
         "multiplexed": TimeMultiplexedSwitch(width=8, contexts=CONTEXTS),
+        "sequencer": Sequencer(**HYBRID),
         "switch": Switch(shape=unsigned(16), inputs=3, reach=REACH),
         "hop": Hop(kind=copies.Hop(n=3), t=2, config=small().machine, payloads=payloads),
     }
@@ -272,6 +289,71 @@ class Multiplexed:
         return 0
 
 
+class Segments:
+    """Runs, each of other segments; conditions are sent in any cycle that has a context."""
+
+    SPEC = memories(**HYBRID)["segment"]
+    RESTART = 5
+
+    def __init__(self, rng, stalls):
+        self.rng = rng
+        self.draw(0)
+
+    def draw(self, cycle):
+        """Words that are loaded from a cycle on, and the contexts of the run that follows."""
+        depth = self.SPEC.depth
+        length = self.rng.integers(1, 2 * DECISION, depth)
+        length[-OUTCOMES:] = 0
+        first = self.rng.integers(0, 64 - 2 * DECISION, depth)
+        following = np.arange(depth) // OUTCOMES * OUTCOMES + OUTCOMES
+        following = following % depth | self.rng.integers(0, OUTCOMES, depth) % 3
+        self.words = self.SPEC.layout.pack({"first": first, "length": length, "next": following})
+        self.begin = cycle + depth + self.RESTART
+        self.sent = self.rng.integers(0, OUTCOMES, length.sum())
+        self.sent[self.rng.random(len(self.sent)) < 0.7] = 0
+        self.contexts = []
+        segment = 0
+        counted = 0
+        while length[segment]:
+            self.contexts += range(first[segment], first[segment] + length[segment])
+            in_time = max(counted, len(self.contexts) - DECISION + 1)
+            conditions = np.bitwise_or.reduce(self.sent[counted:in_time])
+            segment = following[segment] | conditions
+            counted = in_time
+
+    def drive(self, cycle):
+        end = len(self.contexts)
+        if cycle > self.begin + end + DECISION:
+            self.draw(cycle)
+        at = cycle - self.begin
+        load = at + self.RESTART + len(self.words)
+        loads = 0 <= load < len(self.words)
+        shift = 1 + (len(self.words) - 1).bit_length()
+        yield "write", 1 | load << 1 | self.words[load] << shift if loads else 0
+        yield "restart", int(-self.RESTART <= at < 0)
+        yield "running", int(0 <= at <= end)
+        yield "decided", int(self.sent[at - 1]) if 0 < at <= end else 0
+
+    def step(self, cycle):
+        at = cycle - self.begin
+        end = len(self.contexts)
+        now, soon, later = (
+            self.contexts[k] if 0 <= k < end else None for k in (at, at + 2, at + 4)
+        )
+        width = dict(self.SPEC.layout.fields)["first"]
+        seen = {
+            ("o", 0, width): later,
+            ("o", width, width): soon,
+            ("o", 2 * width, 1): int(soon is not None),
+            ("o", 2 * width + 1, 1): int(now is not None),
+            "done": int(at >= end) if at >= 0 else None,
+        }
+        return {output: value for output, value in seen.items() if value is not None}
+
+    def left(self):
+        return 0
+
+
 def switch(rng, stalls):
     """The array's switch, set at random."""
     chosen = [int(rng.integers(0, len(inputs) + 1)) for inputs in REACH]
@@ -291,6 +373,7 @@ NETWORKS = {
     "xy3": lambda rng, stalls: XY(rng, stalls, 3),
     "hoplite": Hoplite,
     "multiplexed": Multiplexed,
+    "sequencer": Segments,
     "switch": switch,
     "hop": hop,
 }
@@ -314,9 +397,12 @@ async def test_outputs_equal_the_contracts(dut, name, stalls):
         for port, value in model.drive(cycle):
             getattr(dut, f"{name}_{port}").value = value
         await bench.edge
-        for port, expected in model.step(cycle).items():
+        for output, expected in model.step(cycle).items():
+            port, *field = output if isinstance(output, tuple) else (output,)
             value = getattr(dut, f"{name}_{port}").value
-            place = f"{name} {port}, cycle {cycle}"
+            if field:
+                value = value[sum(field) - 1 : field[0]]
+            place = f"{name} {output}, cycle {cycle}"
             if expected is None:  # a link without a token
                 value, expected = value[0], 0
             assert value.is_resolvable, f"{place}: {value}"

@@ -12,7 +12,7 @@ from penstock.overlay.runs import comparison
 from penstock.scheduler.token import map_graph
 from penstock.tb.tops import ComponentTop, simulate
 from penstock.testing.agents import Bench
-from penstock.testing.token_graphs import random_graph, random_regions, random_stages
+from penstock.testing.token_graphs import random_graph, random_regions
 from penstock.testing.token_scoreboard import OverlayScoreboard
 
 STATIC = {"pe": "static"}
@@ -69,7 +69,6 @@ GRAPHS = {
     "burst": burst,
     "regions": lambda fmt: random_regions(40, 5),
     "nested": lambda fmt: random_regions(60, 9, depth=5),
-    "stages": lambda fmt: random_stages(2, 5),
 }
 WATCHED = {
     "penstock_tile_*": ("?_o", "?_o_valid", "?_o_ready", "?_o_payload"),
@@ -100,11 +99,13 @@ def test_simulate(hdl):
 
 
 def mapped(overlay, graph):
-    """A graph's image for the hardware, and the whole mapping. Stages are dealt out, so that there
-    is traffic, also of switches; and so is what hybrid PEs would execute on both sides.
+    """A graph's image for the hardware, and the whole mapping. Some regions are dealt out, so that
+    there is traffic, also of switches; and so is what hybrid PEs would execute on both sides.
     """
     given = GRAPHS[graph](overlay.format)
-    dealt = {"static": False, "dynamic": graph == "stages", "hybrid": given.conditional}[overlay.pe]
+    dealt = {"static": False, "dynamic": graph == "regions", "hybrid": given.conditional}[
+        overlay.pe
+    ]
     m = map_graph(given, overlay, pe=np.arange(len(given)) % overlay.pes if dealt else None)
     needs = vars(m.image.sizes)
     assert all(needs[name] <= size for name, size in vars(SIZES).items()), needs

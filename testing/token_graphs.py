@@ -82,33 +82,6 @@ def random_regions(
     return g.graph()
 
 
-def random_stages(
-    stages: int, seed: int, certain: int = 10, ops: Sequence[Op] = (Op.ADD, Op.SUB, Op.MUL)
-) -> DataflowGraph:
-    """A graph of stages, each of ``certain`` operations and a conditional region that later stages
-    read, beside operations that wait for no region.
-    """
-    r = np.random.default_rng(seed)
-    g = Builder(f"stages {seed}")
-
-    def block(made: list[Value], size: int) -> list[Value]:
-        made = list(made)
-        for _ in range(size):
-            x, y = (made[-1 - int(r.integers(min(4, len(made))))] for _ in range(2))
-            made.append(g.op(ops[int(r.integers(len(ops)))], x, y))
-        return made
-
-    beside = after = [g.input(f"i{k}", float(r.standard_normal())) for k in range(4)]
-    for _ in range(stages):
-        beside = block(beside, certain // 2)
-        after = block([*beside[-2:], *after[-2:]], certain - certain // 2)
-        sides = zip(*(g.switch(beside[-1] < after[-1], v) for v in after[-2:]), strict=True)
-        after.append(merge(*(block(list(side), 3)[-1] for side in sides)))
-    g.output("after", block(after, certain)[-1])
-    g.output("beside", block(beside, certain)[-1])
-    return g.graph()
-
-
 def random_choices(
     nodes: int,
     regions: int,

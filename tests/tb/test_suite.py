@@ -11,7 +11,7 @@ from penstock.system.sources import PACKAGE
 
 ENDS = {"source", "sink"}
 """Kinds that are in every test."""
-NETWORKS = {"hoplite", "xy2", "multiplexed", "switch"}
+NETWORKS = {"hoplite", "xy2", "multiplexed", "sequencer", "switch"}
 OVERLAYS = {"static1", "token1", "hoplite2", "static4", "token4"}
 OTHERS = (
     "test_fifo.py::test_beats_equal_the_models",

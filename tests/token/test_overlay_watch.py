@@ -20,7 +20,7 @@ from penstock.overlay.model import simulate
 from penstock.overlay.runs.watch import watch
 from penstock.overlay.tb import api as overlay_api
 from penstock.scheduler.token import map_graph
-from penstock.testing.token_graphs import random_stages
+from penstock.testing.token_graphs import random_choices
 from pywellen import Waveform
 
 STATIC = dict(rows=2, cols=2, pe="static")
@@ -95,7 +95,7 @@ def test_every_write_and_token_is_compared_and_each_kind_of_fault_is_named(keys)
 @pytest.mark.parametrize("contexts", [400, 12])
 def test_hybrid_pes_are_watched_in_conditional_graphs(contexts):
     """Received values are writes as well; with few contexts, there are tokens on links."""
-    graph = random_stages(2, 5)
+    graph = random_choices(40, 2, 0.5, 5)
     memories = {"context": contexts, "switch": contexts}
     overlay = Overlay(rows=2, cols=2, pe="hybrid", memories=memories)
     m = map_graph(graph, overlay, pe=np.arange(len(graph)) % 4)
