@@ -193,7 +193,7 @@ class _Planner:
         return found
 
     def ready(self, seen: np.ndarray, allowed: np.ndarray) -> np.ndarray:
-        """What can be computed of ``allowed``, sides of regions that are not decided among it."""
+        """Nodes of ``allowed`` that can be computed, among them sides of undecided regions."""
         t = self.task
         found = self.done.copy()
         for n in np.flatnonzero(allowed & ~self.done).tolist():
@@ -201,7 +201,7 @@ class _Planner:
         return found & ~self.done
 
     def before(self, wanted: np.ndarray, seen: np.ndarray) -> np.ndarray:
-        """What is not computed yet of ``wanted`` and of what it needs."""
+        """Nodes of ``wanted``, and those that they need, that are not computed yet."""
         t = self.task
         needed = wanted.copy()
         for n in range(len(needed) - 1, -1, -1):

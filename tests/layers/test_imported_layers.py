@@ -300,8 +300,8 @@ def test_packed_attention_is_right_in_each_order(tmp_path, monkeypatch, form, to
 
 @pytest.mark.parametrize("wrong", [False, True])
 def test_experts_are_chosen_by_groups_and_corrected_scores(tmp_path, monkeypatch, capsys, wrong):
-    """Of four groups two, by their best; of their experts two, by scores with a correction; gates
-    and values of an expert lie in turns in one weight, before its bias.
+    """Two of four groups are chosen by their best, two of their experts by scores with a
+    correction; gates and values of an expert lie in turns in one weight, before its bias.
     """
     monkeypatch.chdir(tmp_path)
     a, rng = Archive(), np.random.default_rng(2)
