@@ -15,7 +15,7 @@ import sys
 
 from ..machine.errors import PenstockError
 from ..system import children, interrupts, output, reading
-from .examples import EXAMPLES
+from .examples import EXAMPLES, examples_of
 
 __all__ = ["COMMANDS", "main", "parser"]
 
@@ -188,15 +188,8 @@ def parser(only: str | None = None) -> argparse.ArgumentParser:
             help=what,
             description=f"{what[0].upper()}{what[1:]}.",
             formatter_class=argparse.RawDescriptionHelpFormatter,
-            epilog=examples_of(name),
+            epilog=examples_of(name) if name in EXAMPLES else None,
         )
         if only in (None, name):
             importlib.import_module(ELSEWHERE.get(name, f".{name}"), __name__).add_arguments(c)
     return p
-
-
-def examples_of(name: str) -> str | None:
-    """The examples at the end of a command's help; None for a command without examples."""
-    if name not in EXAMPLES:
-        return None
-    return "\n".join(["examples:", *(f"  {line}" for line in EXAMPLES[name])])

@@ -7,7 +7,7 @@ import json
 
 from ..machine.errors import PenstockError
 from ..system import output
-from .examples import EXAMPLES
+from .examples import examples_of
 from .options import add_file, add_quiet, add_set, add_tolerance, display, one_value, values_verdict
 
 ARRAY = "array_small"
@@ -110,7 +110,7 @@ def _parser(commands, name: str, what: str) -> argparse.ArgumentParser:
         help=what,
         description=f"{what[0].upper()}{what[1:]}.",
         formatter_class=argparse.RawDescriptionHelpFormatter,
-        epilog="\n".join(["examples:", *(f"  {line}" for line in EXAMPLES["array"])]),
+        epilog=examples_of("array"),
     )
 
 

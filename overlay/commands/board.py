@@ -11,7 +11,7 @@ import numpy as np
 
 from ...board.platforms import SIM
 from ...cli.board import add_built_board, add_place, build_simulator, check_folder, print_bitstream
-from ...cli.examples import EXAMPLES
+from ...cli.examples import examples_of
 from ...cli.options import add_file, add_max_memory, add_out, add_quiet, display
 from ...machine.limits import SEEDS, within
 from ...system import output
@@ -32,7 +32,7 @@ def add_commands(commands) -> None:
         "run",
         help="load a graph into an overlay on a board, run it, and read its values",
         formatter_class=argparse.RawDescriptionHelpFormatter,
-        epilog="\n".join(["examples:", *(f"  {line}" for line in EXAMPLES["overlay run"])]),
+        epilog=examples_of("overlay run"),
     )
     run.add_argument("graph", metavar="GRAPH", help=GRAPH)
     add_max_memory(run)

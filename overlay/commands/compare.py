@@ -7,7 +7,7 @@ import math
 from functools import partial
 from pathlib import Path
 
-from ...cli.examples import EXAMPLES
+from ...cli.examples import examples_of
 from ...cli.options import add_file, add_max_memory, add_quiet, add_waves, display
 from ...machine.limits import within
 from ...runs.tables import print_table, to_csv
@@ -29,8 +29,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
                 "GRAPH:",
                 *(f"  {form}\n      {what}" for form, what in FORMS.items()),
                 "",
-                "examples:",
-                *(f"  {line}" for line in EXAMPLES["overlay compare"]),
+                examples_of("overlay compare"),
             ]
         ),
     )

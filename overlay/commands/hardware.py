@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from ...cli.examples import EXAMPLES
+from ...cli.examples import examples_of
 from ...cli.options import add_max_memory, add_quiet, display
 from ...cli.verilog import add_export
 from ...machine.errors import PenstockError
@@ -60,7 +60,7 @@ def _add_resources(commands) -> None:
             "beside ours (about 15 minutes; repeated runs take seconds)"
         ),
         formatter_class=argparse.RawDescriptionHelpFormatter,
-        epilog="\n".join(["examples:", *(f"  {line}" for line in EXAMPLES["overlay resources"])]),
+        epilog=examples_of("overlay resources"),
     )
     c.add_argument("--out", required=True, type=output.folder_option, metavar="DIR")
     c.add_argument(

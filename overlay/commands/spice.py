@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from ...cli.examples import EXAMPLES
+from ...cli.examples import examples_of
 from ...cli.options import add_file, add_max_memory, add_quiet, display
 from ...machine.errors import PenstockError
 from ...machine.limits import SEEDS, within
@@ -19,7 +19,7 @@ def add_commands(commands) -> None:
         "spice",
         help="the DC operating point of a SPICE netlist: a Newton iteration on each kind of PE",
         formatter_class=argparse.RawDescriptionHelpFormatter,
-        epilog="\n".join(["examples:", *(f"  {line}" for line in EXAMPLES["overlay spice"])]),
+        epilog=examples_of("overlay spice"),
     )
     c.add_argument(
         "netlist", metavar="CIRCUIT", help="a netlist of R, I, V, D, Q, level-1 M, .model and .op"

@@ -20,7 +20,7 @@ from ...scheduler.token import Effort, Floor, Mapped, map_graph
 from .. import model
 from ..core.config import CHOICES, FOREIGN, MEMORIES, Overlay
 from ..core.dataflow import DataflowGraph
-from ..core.image import HybridImage
+from ..core.image import HybridImage, Image
 from ..core.ops import Op, format_of
 from ..model.routes import routes
 from .reference import against_scipy, beyond, float64, relative_error, underflown
@@ -111,28 +111,32 @@ def run(
                 remedy="run it --on both, which tells what differs",
             )
         if on == "both":
-            _against_model(m, outcome, bits, rtl, r)
+            where = f"{m.graph.title} on {overlay.rows}x{overlay.cols} {overlay.name()}"
+            _add(r, {"compared": against_model(m, outcome, bits, rtl, where)})
+            r.mismatches = 0
     return out
 
 
-def _against_model(m: Mapped, outcome: model.Run, bits: np.ndarray, rtl, record: Record) -> None:
-    """Compare every write, token and value; raises RunError with the first difference."""
+def against_model(
+    m: Mapped, outcome: model.Run, bits: np.ndarray, rtl, where: str
+) -> dict[str, int]:
+    """Compare every write, token and value; returns how many, or raises RunError with the first
+    difference.
+    """
     from .watch import watch
 
-    o = m.overlay
     watched = watch(m, outcome, rtl)
     wrong = int(np.count_nonzero((bits != rtl.values) & outcome.known(m.image)))
-    record.mismatches = wrong + len(watched.differences)
-    _add(record, {"compared": {n: getattr(watched, n) for n in ("writes", "tokens", "links")}})
-    if record.mismatches:
+    if wrong or watched.differences:
         raise RunError(
             f"RTL takes {rtl.cycles} cycles, the model {outcome.cycles}; {wrong} of "
             f"{len(bits)} values and {len(watched.differences)} writes or tokens differ"
             + (f", at first {watched.first}" if watched.first else ""),
-            f"{m.graph.title} on {o.rows}x{o.cols} {o.name()}",
+            where,
             rule="model and RTL are equal",
             remedy="report this with the graph",
         )
+    return {n: getattr(watched, n) for n in ("writes", "tokens", "links")}
 
 
 def _record(
@@ -202,7 +206,7 @@ def _record(
             "memory_bits": m.image.bits,
             "memory_words": {n: x.depth for n, x in memories.items()},
             "context_words": m.image.sizes.contexts if o.pe != "dynamic" else None,
-            "dynamic_share": _dynamic_share(m, operations),
+            "dynamic_share": dynamic_share(m.image, operations),
             "nodes_per_pe": int(np.diff(m.image.base).max()),
             "seconds": m.seconds,
             "scipy": vars(scipy) if scipy else None,
@@ -210,13 +214,14 @@ def _record(
     )
 
 
-def _dynamic_share(m: Mapped, fired: int) -> float | None:
-    """Share of the operations that a hybrid PE did by tokens, or because of a decision."""
-    image = m.image
+def dynamic_share(image: Image, fired: int, runs: int = 1) -> float | None:
+    """Share of the operations of some runs that a hybrid PE did by tokens, or because of a
+    decision.
+    """
     if not isinstance(image, HybridImage):
         return None
     static = image.segment["length"][0] if image.decides else image.length
-    issued = int(np.count_nonzero(image.context["op"][:, :static]))
+    issued = runs * int(np.count_nonzero(image.context["op"][:, :static]))
     return max(0, fired - issued) / max(1, fired)
 
 

@@ -11,7 +11,8 @@ from ...scheduler.token import MEAN, Mapped, map_graph
 from .. import model
 from ..core.config import Overlay
 from ..core.dataflow import DataflowGraph
-from ..core.image import HybridImage, Image
+from ..core.image import Image
+from .comparison import against_model, dynamic_share
 
 MOST_ITERATIONS = 100
 """Iterations after which a circuit is said not to converge, as in SPICE."""
@@ -27,7 +28,7 @@ class OperatingPoint:
     overlay: Overlay
     values: dict[str, float]  # node voltages in volts, currents of voltage sources in amperes
     cycles: list[int]  # of each iteration
-    dynamic_share: float | None  # of hybrid PEs: share of the operations that fired by tokens
+    dynamic_share: float | None  # of hybrid PEs: operations decided or by tokens
     compared: int | None  # writes of the RTL that equal the model's, if it ran
 
 
@@ -106,18 +107,10 @@ def operating_point(
     compared = _compared(m, images, runs) if on == "both" else None
     values = {name: float(state[name]) for name in graph.meta["unknowns"]}
     cycles = [run.cycles for run in runs]
-    return OperatingPoint(m.overlay, values, cycles, _dynamic_share(images, runs), compared)
-
-
-def _dynamic_share(images: list[Image], runs: list[model.Run]) -> float | None:
-    """Share of the operations of all runs that a hybrid PE did by tokens."""
-    if not isinstance(images[0], HybridImage):
-        return None
-    contexts = images[0].context["op"] if images[0].length else np.zeros(0)
-    static = len(runs) * int(np.count_nonzero(contexts))
     ends = (run.node_cycles(image) for image, run in zip(images, runs, strict=True))
-    fired = sum(int(np.count_nonzero(cycles >= 0)) for cycles in ends)
-    return (fired - static) / max(1, fired)
+    fired = sum(int(np.count_nonzero(end >= 0)) for end in ends)
+    share = dynamic_share(m.image, fired, len(runs))
+    return OperatingPoint(m.overlay, values, cycles, share, compared)
 
 
 def _compared(m: Mapped, images: list[Image], runs: list[model.Run]) -> int:
@@ -125,24 +118,14 @@ def _compared(m: Mapped, images: list[Image], runs: list[model.Run]) -> int:
     is the model's.
     """
     from ..tb.api import run_image
-    from .watch import watch
 
     at = images[0].base[images[0].node_pe[m.graph.inputs]]
     at = at + images[0].node_address[m.graph.inputs]
     given = [(m.graph.inputs, image.value[at]) for image in images[1:]]
     first = run_image(images[0], given)
     writes = 0
-    for k, (image, run, rtl) in enumerate(zip(images, runs, [first, *first.again], strict=True)):
+    for k, (image, run, rtl) in enumerate(zip(images, runs, [first, *first.again], strict=True), 1):
         bits = model.values(image, run)
-        watched = watch(replace(m, image=image), run, rtl)
-        wrong = int(np.count_nonzero((bits != rtl.values) & run.known(image)))
-        if wrong or watched.differences:
-            raise RunError(
-                f"{wrong} values and {len(watched.differences)} writes or tokens differ"
-                + (f", at first {watched.first}" if watched.first else ""),
-                f"{m.graph.title}, iteration {k + 1}",
-                rule="model and RTL are equal",
-                remedy="report this with the netlist",
-            )
-        writes += watched.writes
+        place = f"{m.graph.title}, iteration {k}"
+        writes += against_model(replace(m, image=image), run, bits, rtl, place)["writes"]
     return writes
