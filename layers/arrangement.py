@@ -17,7 +17,7 @@ import sympy
 from .form import Argument, Layer, Operation, Ref, Size, Value
 from .meaning import ELEMENTS
 from .simplify import without_unread
-from .translation import is_float
+from .translation import is_float, product
 
 ALONG_ROWS = ("linear", "softmax", "mean", "sum", "amax", "amin")
 
@@ -341,7 +341,4 @@ class _Arrangement:
 
 
 def _size(atoms: Sequence[Atom]) -> Size:
-    size: Size = 1
-    for a in atoms:
-        size = size * a.size
-    return size
+    return product(a.size for a in atoms)
